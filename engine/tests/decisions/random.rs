@@ -41,7 +41,7 @@ fn n_cases(n: u32) -> u32 {
     n * factor.unwrap_or(1)
 }
 
-/// Shown as one line of JSON, so that a failing case can be read.
+/// Wrapper that is shown as one line of JSON, so that a failing case can be read.
 #[derive(Clone)]
 pub(crate) struct Json<T>(pub(crate) T);
 

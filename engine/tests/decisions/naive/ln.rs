@@ -47,7 +47,7 @@ mod tests {
 
     /// The result is within one unit in the last place of the library's, and differs from it for some inputs.
     #[test]
-    fn close_to_the_librarys() {
+    fn differs_little_from_the_library() {
         let mut n_different = 0;
         for x in 2..=20_002 {
             let (ours, theirs) = (ln(x), f64::from(x).ln());

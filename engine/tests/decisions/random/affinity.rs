@@ -1,4 +1,4 @@
-//! Random node affinities: mostly valid terms, now and then one that does not parse.
+//! Random node affinities: most terms are valid, some do not parse.
 
 use berth_proto::core_v1::{
     NodeAffinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, PreferredSchedulingTerm,
@@ -8,7 +8,7 @@ use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-/// Affinity as a pod may carry it, valid or not.
+/// Generates the affinity of a pod, valid or not.
 pub(crate) fn node_affinity() -> BoxedStrategy<NodeAffinity> {
     affinity(
         prop_oneof![6 => valid_term(), 1 => Just(NodeSelectorTerm::default()), 1 => odd_term()]
@@ -17,7 +17,7 @@ pub(crate) fn node_affinity() -> BoxedStrategy<NodeAffinity> {
     .boxed()
 }
 
-/// Affinity as a policy may add it: every term parses (S-NAF-8).
+/// Generates the affinity that a policy adds: every term parses (S-NAF-8).
 pub(crate) fn added_affinity() -> BoxedStrategy<NodeAffinity> {
     affinity(valid_term().boxed()).boxed()
 }
@@ -46,7 +46,7 @@ fn valid_term() -> BoxedStrategy<NodeSelectorTerm> {
     .boxed()
 }
 
-/// A term that narrows the search to one node, or to none (S-NAF-2).
+/// Generates a term that narrows the search to one node or to none (S-NAF-2).
 fn naming_term() -> BoxedStrategy<NodeSelectorTerm> {
     let name = select(vec!["node-0", "node-1", "node-2", "node-absent"]);
     let field = name.prop_map(|name| requirement("metadata.name", "In", &[name]));

@@ -1,4 +1,4 @@
-//! Random PodDisruptionBudgets: few names, selectors over the pods' labels, budgets that run out.
+//! Random PodDisruptionBudgets: few names, selectors that match the pods' labels, budgets that run out.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use super::labels::{namespace, pod_selector};
 use super::object::named;
 use crate::naive::objects::AnyObject;
 
-/// Pods that a budget may name as evicted already are among the first so many.
+/// Number of pods, from the first on, that a budget may name as already evicted.
 const N_NAMED_PODS: usize = 24;
 
 pub(crate) fn budget() -> BoxedStrategy<AnyObject> {

@@ -1,4 +1,4 @@
-//! Random clusters of a few small nodes that are full of pods, and pods that want in: what preemption is about.
+//! Random clusters of a few small nodes that are full of pods, and incoming pods that need preemption.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -15,14 +15,14 @@ use crate::naive::cluster::NaiveCluster;
 use crate::naive::objects::AnyObject;
 use crate::naive::pod::nominated_node;
 
-/// The rules that pods of a crowd depend on.
+/// Rules that the pods of a crowd depend on.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub(crate) enum Company {
-    /// Resources, ports and how many they are.
+    /// Resources, ports and the number of pods.
     Plain,
-    /// Each other too: affinity and spreading, without what dry runs are known to miscount (S-PTS-9).
+    /// Also pod affinity and spreading, without the cases that dry runs miscount (S-PTS-9).
     Related,
-    /// Anything, volumes and oddities included.
+    /// All rules, with volumes and unusual fields.
     Any,
 }
 
@@ -31,11 +31,11 @@ pub(crate) enum Company {
 pub(crate) struct Crowd {
     pub(crate) nodes: Vec<Json<core_v1::Node>>,
     pub(crate) objects: Vec<AnyObject>,
-    /// On nodes.
+    /// Pods on nodes.
     pub(crate) placed: Vec<Json<core_v1::Pod>>,
-    /// Promised a node.
+    /// Pods that are nominated to a node.
     pub(crate) waiting: Vec<Json<core_v1::Pod>>,
-    /// Pods that come, without a name.
+    /// Incoming pods, without names.
     pub(crate) incoming: Vec<Json<core_v1::Pod>>,
 }
 
@@ -91,14 +91,14 @@ pub(crate) fn crowd(
         .boxed()
 }
 
-/// A template without what its company does not mind.
+/// Removes from a template what the company's rules exclude.
 fn suited(mut pod: core_v1::Pod, company: Company) -> core_v1::Pod {
     if company == Company::Any {
         return pod;
     }
     let spec = pod.spec.get_or_insert_default();
     spec.volumes.clear();
-    // An empty selector counts nobody, but for the hooks.
+    // An empty selector matches no pod, except in the hooks.
     spec.topology_spread_constraints.retain(|constraint| {
         let selector = constraint.label_selector.as_ref();
         selector.is_none_or(|s| !s.match_labels.is_empty() || !s.match_expressions.is_empty())
@@ -114,7 +114,7 @@ fn identified(mut pod: core_v1::Pod, i: usize) -> core_v1::Pod {
 
 impl Crowd {
     /// Removes what makes decisions depend on the history: ports that two pods of a node share (S-PRT-5), and
-    /// terminating pods, which hooks count differently (S-PTS-9).
+    /// terminating pods, which the hooks count differently (S-PTS-9).
     fn make_exact(&mut self) {
         let mut used = BTreeSet::new();
         let promised = |pod: &core_v1::Pod| {
@@ -134,7 +134,7 @@ impl Crowd {
         }
     }
 
-    /// The cluster, but for these pods.
+    /// Returns the cluster without these pods.
     pub(crate) fn cluster_without(&self, gone: &[PodKey]) -> Cluster {
         let cluster = Cluster::new();
         let nodes =
@@ -168,7 +168,7 @@ impl Crowd {
         self.cluster_without(&[])
     }
 
-    /// The `i`th pod that comes, of the templates in turn.
+    /// Compiles incoming pod `i`; the templates are used in rotation.
     pub(crate) fn incoming(&self, cluster: &Cluster, i: usize) -> Pod {
         cluster.compile_pod(&self.incoming_wire(i)).unwrap()
     }

@@ -8,7 +8,7 @@ use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-/// The template with a priority and a preemption policy.
+/// Generates the template with a priority and a preemption policy.
 pub(crate) fn ranked(template: BoxedStrategy<core_v1::Pod>) -> BoxedStrategy<core_v1::Pod> {
     let policy = prop_oneof![
         12 => Just(None),
@@ -30,7 +30,7 @@ fn priority() -> BoxedStrategy<Option<i32>> {
     prop_oneof![1 => Just(None), 4 => some.prop_map(Some)].boxed()
 }
 
-/// The pod, so important that it may evict nearly everybody.
+/// Gives the pod so high a priority that it may evict nearly all pods.
 pub(crate) fn urgent(mut pod: core_v1::Pod) -> core_v1::Pod {
     let spec = pod.spec.get_or_insert_default();
     (spec.priority, spec.preemption_policy) = (Some(1000), None);
@@ -40,9 +40,9 @@ pub(crate) fn urgent(mut pod: core_v1::Pod) -> core_v1::Pod {
 /// Fields of a pod on a node that its template does not have.
 #[derive(Copy, Clone, Debug, Default)]
 pub(crate) struct PlacedState {
-    /// `None` leaves it the template's.
+    /// `None` keeps the template's priority.
     priority: Option<Option<i32>>,
-    /// In seconds; few values, so that some are equal.
+    /// In seconds; there are few values, so that some are equal.
     start: Option<i64>,
     leaving: Option<Leaving>,
 }
@@ -54,7 +54,7 @@ pub(crate) enum Leaving {
     Deleted,
     /// The pod was evicted by preemption (S-PRE-23).
     Preempted,
-    /// The pod was evicted by preemption, and an earlier condition of that type says otherwise.
+    /// The pod was evicted by preemption, but an earlier condition of that type contradicts it.
     PreemptedLater,
     /// The pod has the condition of an eviction, but is not deleted.
     Marked,
@@ -71,7 +71,7 @@ pub(crate) fn placed_state() -> BoxedStrategy<PlacedState> {
         .boxed()
 }
 
-/// A pod on a node: which template, which node, and what else it has.
+/// A pod on a node: template, node and further fields.
 pub(crate) type PlacedPod = (usize, usize, PlacedState);
 
 /// Nodes of the pods of one cluster. In some clusters nodes have equal pods, so that candidates are equal in all

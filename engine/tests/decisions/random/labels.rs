@@ -1,4 +1,4 @@
-//! Labels of pods and the selectors over them, over one small vocabulary.
+//! Random labels of pods, and selectors over them, from one small vocabulary.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-/// Namespaces that pods live in; the last never has an object.
+/// Namespaces of pods; the last never has an object.
 pub(crate) const NAMESPACES: [&str; 4] = ["default", "team-a", "team-b", "ghost"];
 
 pub(crate) fn namespace() -> BoxedStrategy<String> {
@@ -16,7 +16,7 @@ pub(crate) fn namespace() -> BoxedStrategy<String> {
         .boxed()
 }
 
-/// Labels of a pod, and equality maps over them.
+/// Generates labels of a pod, or a map of required labels.
 pub(crate) fn pod_labels() -> BoxedStrategy<BTreeMap<String, String>> {
     let app = select(vec![None, Some("web"), Some("web"), Some("db")]);
     let tier = select(vec![None, None, Some("front"), Some("back")]);
@@ -32,7 +32,7 @@ pub(crate) fn pod_labels() -> BoxedStrategy<BTreeMap<String, String>> {
         .boxed()
 }
 
-/// Labels of a namespace.
+/// Generates labels of a namespace.
 pub(crate) fn namespace_labels() -> BoxedStrategy<BTreeMap<String, String>> {
     select(vec![None, Some("a"), Some("b")])
         .prop_map(|team| {
@@ -41,7 +41,7 @@ pub(crate) fn namespace_labels() -> BoxedStrategy<BTreeMap<String, String>> {
         .boxed()
 }
 
-/// A selector over pods: mostly one that parses, now and then absent or empty.
+/// Generates a selector over pods: most parse, some are absent or empty.
 pub(crate) fn pod_selector() -> BoxedStrategy<Option<LabelSelector>> {
     let invalid = select(vec![
         requirement("app", "in", &["web"]),
@@ -58,7 +58,7 @@ pub(crate) fn pod_selector() -> BoxedStrategy<Option<LabelSelector>> {
     .boxed()
 }
 
-/// A selector over pods that parses.
+/// Generates a selector over pods that parses.
 pub(crate) fn valid_pod_selector() -> BoxedStrategy<LabelSelector> {
     let expressions = select(vec![
         requirement("app", "In", &["web"]),
@@ -91,7 +91,7 @@ fn of_expressions(match_expressions: Vec<LabelSelectorRequirement>) -> LabelSele
     LabelSelector { match_expressions, ..LabelSelector::default() }
 }
 
-/// A selector over namespaces.
+/// Generates a selector over namespaces.
 pub(crate) fn namespace_selector() -> BoxedStrategy<Option<LabelSelector>> {
     let expression = select(vec![
         requirement("team", "In", &["a"]),

@@ -1,4 +1,4 @@
-//! Random nodes over a small vocabulary, so that what pods ask for is sometimes there.
+//! Random nodes over a small vocabulary, so that pods' requirements are sometimes met.
 
 use std::collections::BTreeMap;
 
@@ -19,13 +19,13 @@ pub(crate) const IMAGES: [&str; 6] = [
     "tool@sha256:00:latest",
 ];
 
-/// Node labels that split clusters into domains; every node has the first few with good chance.
+/// Node labels that split clusters into domains; most nodes have the first few.
 pub(crate) const TOPOLOGY_KEYS: [&str; 4] =
     [HOSTNAME, "topology.kubernetes.io/zone", "topology.kubernetes.io/region", "example.com/pool"];
 
 const HOSTNAME: &str = "kubernetes.io/hostname";
 
-/// Names a node; a hostname label that waits for it gets its value.
+/// Gives a node its name, also as the value of a hostname label that has none yet.
 pub(crate) fn named(mut node: core_v1::Node, name: &str) -> core_v1::Node {
     let metadata = node.metadata.get_or_insert_default();
     metadata.name = name.to_owned();
@@ -38,19 +38,19 @@ pub(crate) fn named(mut node: core_v1::Node, name: &str) -> core_v1::Node {
 /// The kind of nodes that one cluster has.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Flavor {
-    /// Anything goes: absent, zero, tiny and huge amounts, cordons, taints.
+    /// Nodes with absent, zero, tiny and huge amounts, cordons and taints.
     Odd,
-    /// Machines as one buys them, few of them tainted.
+    /// Nodes with ordinary amounts, few of them tainted.
     Ordinary,
-    /// Amounts around 2⁴⁴, where the doubles of the kernels end.
+    /// Nodes with amounts around 2⁴⁴, the limit up to which kernels compute in doubles.
     Huge,
-    /// Room for a handful of pods.
+    /// Nodes with room for a few pods.
     Small,
-    /// Room for dozens of small pods.
+    /// Nodes with room for dozens of small pods.
     Roomy,
 }
 
-/// A node without a name, to be given to [`named`].
+/// Generates a node without a name, which [`named`] sets.
 pub(crate) fn node(flavor: Flavor) -> BoxedStrategy<core_v1::Node> {
     let (taints, cordoned) = match flavor {
         Flavor::Odd => (taints(1), 0.1),
@@ -162,7 +162,7 @@ fn allocatable(flavor: Flavor) -> BoxedStrategy<BTreeMap<String, Quantity>> {
         .boxed()
 }
 
-/// The entries that are there.
+/// Returns the entries that are present.
 pub(crate) fn resource_list<const N: usize>(
     entries: [(&str, Option<Quantity>); N],
 ) -> BTreeMap<String, Quantity> {

@@ -1,4 +1,4 @@
-//! Random objects other than nodes and pods. They have few names, so that changes meet.
+//! Random objects other than nodes and pods. They have few names, so that changes concern the same objects.
 
 use berth_proto::{apps_v1, core_v1, meta_v1};
 use proptest::collection::vec;
@@ -16,7 +16,7 @@ pub(crate) fn objects() -> BoxedStrategy<Vec<AnyObject>> {
     prop_oneof![2 => vec(object(), 0..30), 1 => storage::world()].boxed()
 }
 
-/// An object of any kind.
+/// Generates an object of any kind.
 pub(crate) fn object() -> BoxedStrategy<AnyObject> {
     prop_oneof![2 => grouping(), 4 => storage::object(), 1 => budget()].boxed()
 }
@@ -31,7 +31,7 @@ pub(crate) fn crowd_objects() -> BoxedStrategy<Vec<AnyObject>> {
     .boxed()
 }
 
-/// Namespaces, services and controllers.
+/// Generates a namespace, a service or a controller.
 pub(crate) fn grouping() -> BoxedStrategy<AnyObject> {
     prop_oneof![
         2 => namespace_object(),
@@ -93,14 +93,14 @@ fn stateful_set() -> BoxedStrategy<AnyObject> {
         .boxed()
 }
 
-/// Names of controllers of each kind.
+/// Number of controller names of each kind.
 const OWNERS: usize = 2;
 
 fn owner_name(i: usize) -> String {
     format!("owner-{i}")
 }
 
-/// Owners of a pod: kinds that spread it by default, others, and owners that are not its controller.
+/// Generates the owners of a pod: kinds that spread it by default, others, and owners that are not its controller.
 pub(crate) fn owners() -> BoxedStrategy<Vec<meta_v1::OwnerReference>> {
     let kind = select(vec![
         ("v1", "ReplicationController"),

@@ -1,4 +1,4 @@
-//! Random pods over the vocabulary of the random nodes. A pod here is a template: names and uids come later.
+//! Random pods over the vocabulary of the random nodes. A pod here is a template, without name and uid.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use super::{affinity, quantity, relations, volume};
 /// Optional fields of a template.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct PodTraits {
-    /// Ports that pods of one node might share: set semantics make their history count (S-PRT-5).
+    /// Ports that pods of one node might share: their history counts because used ports are a set (S-PRT-5).
     pub(crate) has_host_ports: bool,
     /// `spec.nodeName` naming one of the first nodes.
     pub(crate) has_node_name: bool,
@@ -22,7 +22,7 @@ pub(crate) struct PodTraits {
     pub(crate) has_volumes: bool,
 }
 
-/// A pod without a name.
+/// Generates a pod without a name.
 pub(crate) fn template(traits: PodTraits) -> BoxedStrategy<core_v1::Pod> {
     (spec(traits), status(), relations::relations())
         .prop_map(|(spec, status, relations)| {
@@ -33,7 +33,7 @@ pub(crate) fn template(traits: PodTraits) -> BoxedStrategy<core_v1::Pod> {
         .boxed()
 }
 
-/// A pod that asks for cpu and memory only.
+/// Generates a pod that requests cpu and memory only.
 pub(crate) fn plain_template() -> BoxedStrategy<core_v1::Pod> {
     container(false)
         .prop_map(|container| core_v1::Pod {
@@ -43,7 +43,7 @@ pub(crate) fn plain_template() -> BoxedStrategy<core_v1::Pod> {
         .boxed()
 }
 
-/// A pod that asks for little, but cares for the pods around it and perhaps for volumes.
+/// Generates a pod that requests little but depends on the pods around it, and perhaps on volumes.
 pub(crate) fn sociable_template(traits: PodTraits) -> BoxedStrategy<core_v1::Pod> {
     let volumes = match traits.has_volumes {
         true => prop_oneof![2 => volume::plain_volumes(), 1 => volume::volumes()].boxed(),
@@ -72,7 +72,8 @@ pub(crate) fn sociable_template(traits: PodTraits) -> BoxedStrategy<core_v1::Pod
         .boxed()
 }
 
-/// A pod that asks for a good part of a small node, and perhaps for a port, a disk or a claim, and minds others.
+/// Generates a pod that requests a good part of a small node, depends on other pods, and may have a port, a disk or a
+/// claim.
 pub(crate) fn crowding_template() -> BoxedStrategy<core_v1::Pod> {
     let related = option::weighted(0.5, relations::relations());
     (plain_crowding_template(), volume::few_volumes(), node_selector(), related)
@@ -87,7 +88,7 @@ pub(crate) fn crowding_template() -> BoxedStrategy<core_v1::Pod> {
         .boxed()
 }
 
-/// A pod that asks for a good part of a small node, and perhaps for a port.
+/// Generates a pod that requests a good part of a small node, and may have a port.
 pub(crate) fn plain_crowding_template() -> BoxedStrategy<core_v1::Pod> {
     let cpu = select(vec!["0", "250m", "500m", "500m", "1", "1", "2", "3"]);
     let memory = select(vec![None, None, Some("512Mi"), Some("1Gi"), Some("3Gi")]);
@@ -114,7 +115,7 @@ pub(crate) fn plain_crowding_template() -> BoxedStrategy<core_v1::Pod> {
         .boxed()
 }
 
-/// A small pod of which a node has dozens, or one that needs the room of many.
+/// Generates a small pod of which a node has dozens, or one that needs the room of many.
 pub(crate) fn replica_template() -> BoxedStrategy<core_v1::Pod> {
     let cpu = select(vec!["100m", "250m", "250m", "500m", "3", "6"]);
     let memory = select(vec![None, None, Some("256Mi"), Some("4Gi")]);
@@ -136,7 +137,7 @@ pub(crate) fn replica_template() -> BoxedStrategy<core_v1::Pod> {
         .boxed()
 }
 
-/// A pod that asks for little besides volumes.
+/// Generates a pod that requests little besides volumes.
 pub(crate) fn stored_template() -> BoxedStrategy<core_v1::Pod> {
     (volume::volumes(), tolerations())
         .prop_map(|(volumes, tolerations)| {
@@ -230,7 +231,7 @@ fn container(has_host_ports: bool) -> BoxedStrategy<core_v1::Container> {
             core_v1::Container {
                 image: image.to_owned(),
                 ports,
-                // Limits never count (S-FIT-2).
+                // Limits do not count (S-FIT-2).
                 resources: requests.map(|requests| core_v1::ResourceRequirements {
                     requests,
                     limits: BTreeMap::from([("cpu".to_owned(), "1k".into())]),
@@ -249,7 +250,7 @@ fn container(has_host_ports: bool) -> BoxedStrategy<core_v1::Container> {
         .boxed()
 }
 
-/// A resource list of a pod, untracked names among them (S-FIT-6).
+/// Generates the resource list of a pod, with some untracked names (S-FIT-6).
 fn requests() -> BoxedStrategy<BTreeMap<String, Quantity>> {
     let counts = (quantity::count_request(), quantity::count_request(), quantity::count_request());
     let ignored = (quantity::count_request(), quantity::count_request());

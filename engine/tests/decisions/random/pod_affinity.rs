@@ -29,7 +29,7 @@ fn required() -> BoxedStrategy<Vec<PodAffinityTerm>> {
 }
 
 fn preferred() -> BoxedStrategy<Vec<WeightedPodAffinityTerm>> {
-    // A term may be missing altogether: it matches nothing.
+    // A term may be absent: then it matches nothing.
     let one = (select(vec![0, 1, 5, 50, 100]), option::weighted(0.95, term()));
     let one = one.prop_map(|(weight, pod_affinity_term)| WeightedPodAffinityTerm {
         weight,
@@ -43,7 +43,7 @@ fn term() -> BoxedStrategy<PodAffinityTerm> {
         prop_oneof![3 => Just(Vec::new()), 1 => vec(select(NAMESPACES.to_vec()), 1..3)];
     (pod_selector(), namespaces, namespace_selector(), topology_key(), any::<bool>())
         .prop_map(|(label_selector, namespaces, namespace_selector, topology_key, has_keys)| {
-            // The API server has folded these into the selector; nobody looks at them here (S-IPA-1).
+            // The API server has merged these keys into the selector, so they are not read here (S-IPA-1).
             let keys = if has_keys { vec!["revision".to_owned()] } else { Vec::new() };
             PodAffinityTerm {
                 label_selector,

@@ -11,7 +11,7 @@ use proptest::sample::{select, subsequence};
 
 use super::{affinity, spread};
 
-/// The default profile or something quite different.
+/// Generates the default profile or one that differs much from it.
 pub(crate) fn policy() -> BoxedStrategy<Policy> {
     prop_oneof![
         1 => Just(Policy::default()),

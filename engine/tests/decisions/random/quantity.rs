@@ -31,14 +31,14 @@ pub(crate) fn node_bytes() -> BoxedStrategy<Option<Quantity>> {
     ].boxed()
 }
 
-/// Ordinary amounts of cpu and bytes: what kernels score in doubles.
+/// Generates ordinary amounts of cpu and bytes, which kernels score in doubles.
 pub(crate) fn ordinary_node() -> BoxedStrategy<(Option<Quantity>, Option<Quantity>)> {
     let cpu = select(vec!["4", "8", "7.91", "16", "96"]).prop_map(some);
     let bytes = select(vec!["16Gi", "64Gi", "32612312Ki", "256G"]).prop_map(some);
     (cpu, bytes).boxed()
 }
 
-/// The largest amounts that are still scored in doubles, and the first that are not.
+/// Generates the largest amounts that are still scored in doubles, and the first that are not.
 pub(crate) fn huge_node() -> BoxedStrategy<(Option<Quantity>, Option<Quantity>)> {
     let limit = 1_i64 << 44;
     let amount =
@@ -48,7 +48,7 @@ pub(crate) fn huge_node() -> BoxedStrategy<(Option<Quantity>, Option<Quantity>)>
     (cpu, amount.prop_map(|amount| Some(amount.to_string().into()))).boxed()
 }
 
-/// cpu and memory of a node, and how many pods it takes.
+/// Generators of a node's cpu and memory, and of its number of pods.
 type Room = (BoxedStrategy<(Option<Quantity>, Option<Quantity>)>, BoxedStrategy<Option<Quantity>>);
 
 /// Generates a node that a few pods fill.

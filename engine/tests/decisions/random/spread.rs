@@ -43,7 +43,7 @@ fn constraint() -> BoxedStrategy<TopologySpreadConstraint> {
         .boxed()
 }
 
-/// Mostly keys that many nodes have.
+/// Generates a topology key, in most cases one that many nodes have.
 pub(crate) fn topology_key() -> BoxedStrategy<String> {
     prop_oneof![
         8 => select(TOPOLOGY_KEYS[..2].to_vec()),
@@ -63,7 +63,7 @@ fn policy() -> BoxedStrategy<Option<String>> {
         .boxed()
 }
 
-/// Default constraints of a policy; each key and action once.
+/// Generates the default constraints of a policy, each key and action once.
 pub(crate) fn defaulting() -> BoxedStrategy<SpreadDefaulting> {
     let actions = [WhenUnsatisfiable::DoNotSchedule, WhenUnsatisfiable::ScheduleAnyway];
     let pairs: Vec<_> =

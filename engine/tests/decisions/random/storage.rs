@@ -1,4 +1,4 @@
-//! Random volumes, claims, classes, and what drivers and nodes say of them.
+//! Random volumes, claims, classes, drivers, and the nodes' information about drivers.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ const N_VOLUMES: usize = 8;
 pub(crate) const N_CLAIMS: usize = 8;
 const N_NODES: usize = 8;
 
-/// Nearly all that there can be, so that most claims of pods lead somewhere.
+/// Generates nearly all storage objects, so that most claims of pods exist.
 pub(crate) fn world() -> BoxedStrategy<Vec<AnyObject>> {
     let classes: Vec<_> = CLASSES.iter().map(|name| class(name)).collect();
     let claims: Vec<_> = (0..N_CLAIMS)
@@ -40,7 +40,7 @@ pub(crate) fn world() -> BoxedStrategy<Vec<AnyObject>> {
         .boxed()
 }
 
-/// Any of them.
+/// Generates a storage object of any kind.
 pub(crate) fn object() -> BoxedStrategy<AnyObject> {
     prop_oneof![
         6 => any_claim(),
@@ -115,7 +115,7 @@ fn access_modes() -> BoxedStrategy<Vec<String>> {
     .boxed()
 }
 
-/// A claim under a name of its own, or one for the ephemeral volume `e` of one of the first pods.
+/// Generates a claim with its own name, or one for the ephemeral volume `e` of one of the first pods.
 fn any_claim() -> BoxedStrategy<AnyObject> {
     let namespace = || prop_oneof![4 => Just("default".to_owned()), 1 => namespace()];
     let plain = (namespace(), 0..N_CLAIMS).prop_map(|(ns, i)| (ns, format!("claim-{i}"), None));
@@ -127,9 +127,9 @@ fn any_claim() -> BoxedStrategy<AnyObject> {
     claim(prop_oneof![3 => plain, 1 => ephemeral].boxed())
 }
 
-/// A claim of this namespace, name and owner.
+/// Generates a claim with this namespace, name and owner.
 fn claim(who: BoxedStrategy<(String, String, Option<String>)>) -> BoxedStrategy<AnyObject> {
-    // A volume that it names, and whether the two are bound.
+    // The volume that the claim names, and whether the two are bound.
     let volume = option::weighted(0.4, (0..N_VOLUMES, prop::bool::weighted(0.95)));
     let selected = option::weighted(0.1, 0..N_NODES);
     let selector = option::weighted(0.1, super::labels::valid_pod_selector());
@@ -187,7 +187,7 @@ fn owned_by(uid: String) -> meta_v1::OwnerReference {
 }
 
 fn volume(i: usize) -> BoxedStrategy<AnyObject> {
-    // Sizes differ from volume to volume, so that the smallest is one (S-VLB-6).
+    // Sizes differ from volume to volume, so that only one is the smallest (S-VLB-6).
     let namespace = prop_oneof![4 => Just("default".to_owned()), 1 => namespace()];
     let claim_ref = option::weighted(0.2, (namespace, 0..N_CLAIMS, 0..3_usize));
     let source = prop_oneof![
@@ -250,7 +250,7 @@ fn disk(i: usize) -> core_v1::AwsElasticBlockStoreVolumeSource {
     }
 }
 
-/// Labels that VolumeZone reads, and some that a claim's selector does.
+/// Generates labels that VolumeZone reads, and some that claims select.
 fn zone_labels() -> BoxedStrategy<BTreeMap<String, String>> {
     let zone = (
         select(vec!["topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone"]),
@@ -265,7 +265,7 @@ fn zone_labels() -> BoxedStrategy<BTreeMap<String, String>> {
         .boxed()
 }
 
-/// On labels, as volumes have it; now and then with fields, which nobody can evaluate (S-VLB-4).
+/// Generates the node selector of a volume, over labels; some have fields, which cannot be evaluated (S-VLB-4).
 fn node_selector() -> BoxedStrategy<NodeSelector> {
     let requirement = |key: &str, operator: &str, values: &[&str]| NodeSelectorRequirement {
         key: key.to_owned(),

@@ -1,4 +1,4 @@
-//! Random volumes of pods: claims, ephemeral claims, disks, and what no rule reads.
+//! Random volumes of pods: claims, ephemeral claims, disks, and kinds that no rule reads.
 
 use berth_proto::core_v1::{
     self, AwsElasticBlockStoreVolumeSource, EmptyDirVolumeSource, EphemeralVolumeSource,
@@ -11,7 +11,7 @@ use proptest::sample::{select, subsequence};
 
 use super::storage::N_CLAIMS;
 
-/// Volumes of which some need storage objects.
+/// Generates volumes of which some need storage objects.
 pub(crate) fn volumes() -> BoxedStrategy<Vec<Volume>> {
     let source = prop_oneof![
         12 => (0..N_CLAIMS).prop_map(|i| direct(format!("claim-{i}"))),
@@ -23,7 +23,7 @@ pub(crate) fn volumes() -> BoxedStrategy<Vec<Volume>> {
     vec(source, 1..3).prop_map(named).boxed()
 }
 
-/// Mostly none, now and then a disk that nodes share badly or a claim.
+/// Generates no volumes in most cases, else a disk that conflicts with others or a claim.
 pub(crate) fn few_volumes() -> BoxedStrategy<Vec<Volume>> {
     prop_oneof![
         12 => Just(Vec::new()),
@@ -33,12 +33,12 @@ pub(crate) fn few_volumes() -> BoxedStrategy<Vec<Volume>> {
     .boxed()
 }
 
-/// Volumes that can be anywhere.
+/// Generates volumes that do not restrict the choice of a node.
 pub(crate) fn plain_volumes() -> BoxedStrategy<Vec<Volume>> {
     prop_oneof![9 => Just(Vec::new()), 1 => vec(plain(), 1..2).prop_map(named)].boxed()
 }
 
-/// The first is `e`, for which claims are made.
+/// Names the volumes; the first is `e`, for which claims are generated.
 fn named(sources: Vec<VolumeSource>) -> Vec<Volume> {
     let of = |(i, source): (usize, VolumeSource)| Volume {
         name: if i == 0 { "e".to_owned() } else { format!("v{i}") },

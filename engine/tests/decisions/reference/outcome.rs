@@ -1,4 +1,4 @@
-//! Holds whole attempts of the engine, PostFilter included, against what the naive scheduler comes to.
+//! Compares whole attempts of the engine, PostFilter included, with those of the naive scheduler.
 
 use berth_engine::{
     Candidate, CandidateList, EngineError, NodeVerdict, Nomination, Outcome, PodKey, PostFilter,
@@ -82,7 +82,7 @@ fn check_post_filter(
     let of_node = of_node.map(candidate).expect("the best are candidates");
     assert_eq!(description(chosen), description(&of_node));
     assert_eq!(*chosen, of_node);
-    // Updates that change nothing move a pod to the end for kube-scheduler, and leave it where it is here.
+    // In kube-scheduler, updates that change nothing move a pod to the end; here its position stays.
     let mut cleared: Vec<PodKey> = found.cleared_nominations.clone();
     cleared.sort();
     let lower = cleared_nominations(expected.cluster, expected.pod, &chosen.node);
@@ -116,7 +116,7 @@ fn check_message(expected: &Expected<'_>, preemption: &Preemption) {
     };
     let head = match expected.attempt {
         Attempt::Decided(account) => &account.message,
-        // Its end is the engine's own text (S-IPA-6).
+        // The end of the message is the engine's own text (S-IPA-6).
         Attempt::Refused { by: Some((_, reason)), .. } if reason.ends_with(": ") => return,
         Attempt::Refused { message, .. } => message,
         Attempt::Gated(_) | Attempt::Error => panic!("{unschedulable:?}"),
@@ -140,7 +140,7 @@ fn candidate(candidate: &dry_run::Candidate) -> Candidate {
     }
 }
 
-/// In one line, so that a difference can be seen.
+/// Describes a candidate in one line, so that a difference can be seen.
 fn description(candidate: &Candidate) -> String {
     let victims: Vec<String> = candidate
         .victims

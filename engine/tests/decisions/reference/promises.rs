@@ -1,4 +1,4 @@
-//! Pods that wait, and what they are promised: the twin's steps about preemption and nominations (S-NOM-4, S-NOMC-1,
+//! Pending pods and their nominations: the twin's steps about preemption and nominations (S-NOM-4, S-NOMC-1,
 //! S-PRE-21 to S-PRE-24).
 
 use berth_engine::{
@@ -11,13 +11,13 @@ use super::twin::Twin;
 use crate::naive::pod::{name, namespace, nominated_node};
 use crate::random::importance::{Leaving, urgent};
 
-/// The change that follows an outcome.
+/// The change that is made after an outcome.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub(crate) enum Effect {
     Nothing,
-    /// The victims begin to leave, and the pod waits.
+    /// The victims begin to terminate, and the pod stays pending.
     Nominate,
-    /// The victims go, and the pod is bound to the chosen node.
+    /// The victims are deleted, and the pod is bound to the chosen node.
     Evict,
 }
 
@@ -31,7 +31,7 @@ impl Twin {
     ) {
         let mut pod = self.next_pod(template);
         if effect == Effect::Nominate {
-            // It waits, so it has none.
+            // A pending pod has no node.
             pod.spec.get_or_insert_default().node_name.clear();
         }
         if !template.is_multiple_of(3) {
@@ -61,7 +61,7 @@ impl Twin {
     }
 
     pub(super) fn promise(&mut self, template: usize, node: usize, in_memory: bool) {
-        // Some are promised a node that is not there.
+        // Some nominations are to a node that does not exist.
         let node = self.node_name(node).filter(|_| !template.is_multiple_of(17));
         let node = node.unwrap_or_else(|| "node-of-nowhere".to_owned());
         let mut pod = self.next_pod(template);
@@ -89,8 +89,8 @@ impl Twin {
         }
     }
 
-    /// A nomination in memory alone stays while the feed tells of none before and after; the pod goes to the end of its
-    /// list.
+    /// Repeats a pending pod. A nomination that is only in memory stays if the feed has none before and after; the pod
+    /// moves to the end of its list.
     pub(super) fn tell_pending(&mut self, pending: usize, node: Option<usize>) {
         let Some(known) = self.pending.get(pending % self.pending.len().max(1)).cloned() else {
             return;
@@ -178,7 +178,7 @@ impl Twin {
     }
 }
 
-/// An outcome that is nothing but a promise.
+/// Returns an outcome that contains only a nomination.
 pub(crate) fn promise_of(nomination: Nomination) -> PostFilter {
     PostFilter {
         code: PostFilterCode::Success,

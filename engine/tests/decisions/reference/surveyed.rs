@@ -1,4 +1,4 @@
-//! Holds the engine's answers to an extender against what the naive scheduler comes to.
+//! Compares the engine's answers to an extender with the naive scheduler's.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,16 +13,16 @@ use crate::naive::cluster::NaivePod;
 use crate::naive::pod::uid;
 use crate::naive::survey::{helps, is_lower, survey};
 
-/// Nodes of one question whose evictions are tried at most.
+/// The largest number of nodes in one query whose evictions are tried.
 const MAX_NODES: usize = 8;
 
-/// The ends of a text that may go on.
+/// End of a text that is only the beginning of the message.
 const OPEN_END: &str = ": ";
 
 pub(crate) fn check(twin: &Twin, pod: &core_v1::Pod, policy: &Policy) {
     let all: Vec<String> = twin.naive.nodes.keys().cloned().collect();
     check_survey(twin, pod, policy, &all);
-    // Other nodes each time, so that what is remembered of some is asked about others.
+    // The nodes differ from query to query, so that evaluations cached for some nodes are used for others.
     let n = twin.n_pods;
     let some = all.iter().enumerate().filter(|(i, _)| !(i + n).is_multiple_of(2 + n % 3));
     let mut some: Vec<String> = some.map(|(_, name)| name.clone()).collect();
@@ -86,11 +86,11 @@ fn check_verdict(expected: &Verdict, standing: Standing, found: &Survey) {
     }
 }
 
-/// Evictions of some pods from every node, be they lower or not.
+/// Checks evictions of some pods from every node, of lower priority or not.
 fn check_evictions(twin: &Twin, pod: &core_v1::Pod, policy: &Policy) {
     let compiled = twin.engine.compile_pod(pod).unwrap();
     let mut proposals: Vec<(&str, Vec<Arc<NaivePod>>)> = Vec::new();
-    // A dry run of the reference copies the counts of the whole cluster.
+    // Few nodes, because a dry run of the naive scheduler copies the counts of the whole cluster.
     let nodes = twin.naive.nodes.iter().enumerate();
     for (i, (name, node)) in nodes.skip(twin.n_pods % 7).take(MAX_NODES) {
         let lower = |other: &&Arc<NaivePod>| is_lower(&other.pod, pod);

@@ -1,4 +1,4 @@
-//! The engine's cluster and the naive one, told the same and asked the same.
+//! The engine's cluster and the naive one, with the same changes and the same queries.
 
 use berth_engine::{
     Cluster, Delta, ObjectKey, ObjectKind, Outcome, PlaceRequest, Pod, PodKey, Policy,
@@ -30,7 +30,7 @@ pub(crate) struct Twin {
     pub(super) deltas: Vec<Delta>,
     /// Pods on nodes.
     pub(super) pods: Vec<core_v1::Pod>,
-    /// Pods that wait, as they were told last.
+    /// Pending pods, as the feed last sent them.
     pub(super) pending: Vec<core_v1::Pod>,
     n_nodes: usize,
     pub(crate) n_pods: usize,
@@ -128,7 +128,7 @@ impl Twin {
         self.deltas.push(Delta::UpsertPod(self.compile(pod)));
     }
 
-    /// A pod on a node changes, unless it stays as it is.
+    /// Changes a pod on a node, unless the change leaves it equal.
     pub(super) fn change_pod(&mut self, pod: usize, change: impl FnOnce(&mut core_v1::Pod)) {
         if self.pods.is_empty() {
             return;
@@ -233,7 +233,7 @@ impl Twin {
         self.engine.compile_pod(pod).unwrap()
     }
 
-    /// Explain, place, preempt and what an extender is asked agree with the reference.
+    /// Checks that explain, place, preempt and the answers to an extender agree with the naive scheduler.
     pub(crate) fn check(&self, pod: &core_v1::Pod, policy: &Policy) {
         let expected = attempt(&self.naive, policy.spec(), pod);
         let compiled = self.compile(pod);

@@ -1,4 +1,4 @@
-//! Holds what the engine answers against what the naive scheduler comes to.
+//! Compares the engine's verdicts with the naive scheduler's.
 
 use berth_engine::{
     EngineError, Explanation, Outcome, Placement, Plugin, StatusCode, Unschedulable, VolumeBindings,
@@ -7,7 +7,7 @@ use berth_engine::{
 use crate::naive::attempt::{Account, Attempt};
 use crate::naive::volume_binding::Bindings;
 
-/// The ends of a text that may go on.
+/// End of a text that is only the beginning of the message.
 const OPEN_END: &str = ": ";
 
 pub(crate) fn check_explanation(expected: &Attempt, explained: &Result<Explanation, EngineError>) {

@@ -76,7 +76,7 @@ fn add_node(world: &mut World, like: &str, name: &str) {
     world.nodes.push(added);
     let of_like =
         |object: &&AnyObject| object.kind() == "CSINode" && object.metadata().name == like;
-    // Told twice, the later one holds.
+    // If an object comes twice, the later one holds.
     if let Some(limits) = world.objects.iter().rfind(of_like) {
         let mut limits = limits.clone();
         limits.metadata_mut().name = name.to_owned();

@@ -3,7 +3,7 @@
 use berth_engine::{Cluster, RemedyChange};
 use berth_proto::{Quantity, core_v1};
 
-/// Makes the change if it is one of the pod.
+/// Makes the change if it concerns the pod; returns whether it does.
 pub(crate) fn apply(change: &RemedyChange, pod: &mut core_v1::Pod) -> bool {
     match change {
         RemedyChange::RequestLess { resource, amount } => {
@@ -87,7 +87,7 @@ fn apply_to_spec(change: &RemedyChange, spec: &mut core_v1::PodSpec) -> bool {
     true
 }
 
-/// One container asks for all of it.
+/// Makes one container request the whole amount.
 fn request(spec: &mut core_v1::PodSpec, resource: &str, amount: i64) {
     let containers = spec.containers.iter_mut().chain(&mut spec.init_containers);
     let of_containers = containers.map(|container| &mut container.resources);

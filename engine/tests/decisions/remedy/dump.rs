@@ -1,4 +1,4 @@
-//! The pending pods of a recorded cluster: what is offered to each is true there.
+//! The pending pods of a recorded cluster: each offered remedy has the stated effect there.
 
 use std::collections::BTreeSet;
 
@@ -24,7 +24,7 @@ fn remedies_of_a_recorded_cluster() {
         let Ok(explanation) = explain(&engine, &pod, &policy) else {
             continue;
         };
-        // Replicas are told the same.
+        // Replicas get the same remedies.
         let changes: Vec<String> = explanation.remedies.iter().map(|r| r.change.clone()).collect();
         if seen.insert(changes) {
             check_remedies(&world, &pod, &policy, &explanation);
@@ -34,7 +34,7 @@ fn remedies_of_a_recorded_cluster() {
     assert!(n_remedies > 40, "{n_remedies}");
 }
 
-/// A wire object of what stands there as JSON.
+/// Reads a wire object from the JSON value of the expression.
 macro_rules! wire {
     ($item:expr => $type:ty) => {{
         let object: $type = serde_json::from_value($item.clone())

@@ -1,5 +1,5 @@
-//! Each kind of change by example.
-//! Rules behind them: S-UNS-1, S-TNT-1, S-NAF-4, S-PRT-3, S-FIT-8, S-PTS-7, S-IPA-7, S-VLL-4.
+//! Each kind of change by example. Rules behind them: S-UNS-1, S-TNT-1, S-NAF-4, S-PRT-3, S-FIT-8, S-PTS-7, S-IPA-7,
+//! S-VLL-4.
 
 use berth_engine::{DefaultConstraint, Policy, PolicySpec, SpreadDefaulting, WhenUnsatisfiable};
 use berth_proto::core_v1;
@@ -8,7 +8,7 @@ use super::world::{World, check_remedies, explain};
 use crate::naive::objects::AnyObject;
 use berth_testing::object;
 
-/// A world of nodes and pods as text.
+/// Returns a world of nodes and pods written as text.
 fn world(nodes: &[&str], pods: &[&str]) -> World {
     World {
         nodes: nodes.iter().map(|text| object::node(text)).collect(),
@@ -17,7 +17,7 @@ fn world(nodes: &[&str], pods: &[&str]) -> World {
     }
 }
 
-/// Returns the offered remedies as `CHANGE → NODE…`, each after it was made to the wire objects and found to be true.
+/// Returns the offered remedies as `CHANGE → NODE…`, after each was made to the wire objects and had the stated effect.
 fn offered(world: &World, pod: &core_v1::Pod, policy: &Policy) -> Vec<String> {
     let explanation = explain(&world.engine(), pod, policy).unwrap();
     check_remedies(world, pod, policy, &explanation);
@@ -50,8 +50,8 @@ fn taints_are_tolerated_by_key_value_and_effect() {
     );
 }
 
-/// A cordon comes with a taint, which goes with it; what else Kubernetes says is wrong with a node is not tolerated
-/// away.
+/// A cordon comes with a taint, which is removed with it. No toleration is offered for other taints by which Kubernetes
+/// reports a faulty node.
 #[test]
 fn nodes_are_brought_back() {
     let cordon = "cordoned=true taint=node.kubernetes.io/unschedulable=:NoSchedule";
@@ -69,7 +69,7 @@ fn nodes_are_brought_back() {
 }
 
 #[test]
-fn what_is_asked_of_labels_is_dropped_piece_by_piece() {
+fn label_requirements_are_dropped_piece_by_piece() {
     let nodes =
         ["a pods=9 label:zone=a label:disk=ssd", "b pods=9 label:zone=b", "c pods=9 label:zone=c"];
     let mut pod = object::pod("p");
@@ -100,7 +100,7 @@ fn what_is_asked_of_labels_is_dropped_piece_by_piece() {
     assert_eq!(offered(&world, &pod, &Policy::default()), expected);
 }
 
-/// By the least amount that opens a node, in units that read well.
+/// A request is reduced by the least amount that makes a node feasible, in convenient units.
 #[test]
 fn requests_shrink_by_what_is_short() {
     let nodes =
@@ -113,7 +113,7 @@ fn requests_shrink_by_what_is_short() {
         &["request 500m less cpu → a b", "add a node like `a` → new-node"],
     );
     check(&nodes, &["q node=a memory=60Gi"], "p memory=70Gi", &["request 6Gi less memory → b"]);
-    // 16Gi and a byte are short.
+    // The request exceeds the room by 16Gi and one byte.
     let wish = format!("p memory={}", (80_i64 << 30) + 1);
     check(&["a memory=64Gi pods=9"], &[], &wish, &["request 17Gi less memory → a"]);
     check(
@@ -175,7 +175,7 @@ fn host_ports_are_given_up_or_freed() {
     );
 }
 
-/// The pod that holds the port takes its place in the node, too.
+/// The removed pod frees its resources, not only the port.
 #[test]
 fn a_pod_that_leaves_makes_room() {
     check(
@@ -226,7 +226,7 @@ fn spread_by_a_label_that_nobody_has_becomes_soft() {
     );
 }
 
-/// Constraints of the policy are not the pod's to change.
+/// No change of the policy's constraints is offered, because they do not belong to the pod.
 #[test]
 fn default_constraints_stay() {
     let constraint = DefaultConstraint {
@@ -252,7 +252,7 @@ fn default_constraints_stay() {
         offered(&world, &pod, &policy),
         ["uncordon `b` → b", "add a node like `b` → new-node"]
     );
-    // Without any constraint of its own the pod would have the policy's.
+    // Without a constraint of its own the pod would get the policy's.
     let own = object::pod("p label:app=x spread=rack,1,DoNotSchedule,app:x");
     let soft = "spread by `rack` with `ScheduleAnyway`: `a` lacks the label → a";
     assert_eq!(offered(&world, &own, &policy), [soft]);
@@ -304,7 +304,7 @@ fn a_pod_that_refuses_others_leaves() {
     );
 }
 
-/// Replicas that refuse each other: one change undoes both refusals.
+/// For replicas that refuse each other, one change removes both refusals.
 #[test]
 fn a_replica_leaves_for_another() {
     check(
@@ -318,7 +318,7 @@ fn a_replica_leaves_for_another() {
     );
 }
 
-/// The smallest node that suffices; a node's taints are its kind's unless they say that it is unwell.
+/// The smallest sufficient node is offered; a node's taints belong to its kind unless they report a fault.
 #[test]
 fn one_more_node_of_a_kind() {
     check(
@@ -339,7 +339,7 @@ fn one_more_node_of_a_kind() {
     );
 }
 
-/// S-VLL-4: another node has the limits of the one that it is like.
+/// S-VLL-4: a new node has the volume limits of the node that it is copied from.
 #[test]
 fn one_more_node_attaches_as_many_volumes() {
     let mut world = world(&["a pods=9"], &["q node=a claim=c1"]);
@@ -371,7 +371,7 @@ fn one_more_node_attaches_as_many_volumes() {
     assert_eq!(offered(&world, &two, &policy), [""; 0]);
 }
 
-/// Two changes together only where none helps alone.
+/// Two changes are offered together only if neither helps alone.
 #[test]
 fn two_changes_where_one_is_not_enough() {
     check(
@@ -382,14 +382,14 @@ fn two_changes_where_one_is_not_enough() {
     );
 }
 
-/// A pod that names its nodes is not told to go elsewhere.
+/// A pod that names its nodes is not offered changes that move it elsewhere.
 #[test]
 fn a_pinned_pod_is_fixed_where_it_is() {
     check(&["a pods=9 cordoned=true", "b pods=9"], &[], "p named=a", &["uncordon `a` → a"]);
     check(&["a pods=9", "b pods=9"], &[], "p node=c", &[]);
 }
 
-/// A preference that does not parse fails an attempt that comes to scoring, so two nodes are one too many.
+/// A preference that does not parse fails an attempt that reaches scoring, so an attempt with two feasible nodes fails.
 #[test]
 fn what_would_fail_is_not_offered() {
     check(

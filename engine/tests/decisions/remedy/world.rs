@@ -1,5 +1,5 @@
-//! A cluster as wire objects, which can be changed and asked anew: by the engine, built from nothing, and by the naive
-//! scheduler.
+//! A cluster as wire objects, which can be changed and decided again, by the engine, built from nothing, and by the
+//! naive scheduler.
 
 use berth_engine::{
     Cluster, Delta, EngineError, Explanation, PlaceRequest, PodKey, Policy, RemedyChange, TieBreak,
@@ -17,11 +17,12 @@ use crate::naive::pod;
 pub(crate) struct World {
     pub(crate) nodes: Vec<core_v1::Node>,
     pub(crate) objects: Vec<AnyObject>,
-    /// On nodes.
+    /// Pods on nodes.
     pub(crate) pods: Vec<core_v1::Pod>,
-    /// Pods of `pods` that left after all had come: a used port goes with the first that held it (S-PRT-5).
+    /// Pods of `pods` that are deleted after all were added: a used port is freed with the first pod that held it
+    /// (S-PRT-5).
     pub(crate) gone: Vec<PodKey>,
-    /// Promised a node by their status.
+    /// Pods that are nominated to a node by their status.
     pub(crate) waiting: Vec<core_v1::Pod>,
 }
 
@@ -60,14 +61,14 @@ impl World {
         cluster
     }
 
-    /// The world and the pod after some changes.
+    /// Returns the world and the pod after some changes.
     pub(crate) fn changed(
         &self,
         pod: &core_v1::Pod,
         changes: &[RemedyChange],
     ) -> (World, core_v1::Pod) {
         let (mut world, mut pod) = (self.clone(), pod.clone());
-        // Positions refer to the pod as it was, so the last goes first.
+        // Positions refer to the original pod, so the last change is made first.
         for change in changes.iter().rev() {
             if !change_pod::apply(change, &mut pod) {
                 change_node::apply(change, &mut world);
@@ -76,8 +77,8 @@ impl World {
         (world, pod)
     }
 
-    /// The nodes that are feasible, in name order, by the engine and by the naive scheduler, which agree; none where
-    /// the pod cannot be decided for.
+    /// Returns the feasible nodes in name order, on which the engine and the naive scheduler agree; none if the pod
+    /// cannot be decided.
     pub(crate) fn feasible(&self, pod: &core_v1::Pod, policy: &Policy) -> Vec<String> {
         let engine = self.engine();
         let explained = explain(&engine, pod, policy);
@@ -106,7 +107,7 @@ pub(crate) fn explain(
     cluster.explain(&PlaceRequest { pod: &pod, policy, tie_break: TieBreak::Lexicographic })
 }
 
-/// Every remedy does what it says: with its changes made to the wire objects, exactly as many nodes are feasible.
+/// Checks every remedy: with its changes made to the wire objects, exactly the stated number of nodes is feasible.
 pub(crate) fn check_remedies(
     world: &World,
     pod: &core_v1::Pod,

@@ -1,4 +1,4 @@
-//! Committing: all that a session decided becomes real, if what it rests on still is; otherwise nothing does.
+//! Commits: either all decisions of a session take effect, if what they depend on still holds, or none does.
 
 use berth_engine::{Cluster, CommitError, Delta, Outcome, PlaceRequest, Policy, TieBreak, Verdict};
 use proptest::collection::vec;
@@ -10,7 +10,7 @@ use crate::random::config;
 use crate::random::crowd::{Company, Crowd, crowd};
 use crate::view::View;
 
-/// Pods that a fork placed, in the order in which it did, and where.
+/// Returns the pods that a fork placed, in this order, with their nodes.
 fn placed(works: &[Work], done: &[Done]) -> Vec<(usize, String)> {
     let mut placed = Vec::new();
     for (work, outcomes) in works.iter().zip(done) {
@@ -50,7 +50,7 @@ proptest! {
         prop_assert_eq!(committed.generation, live.snapshot().generation());
         prop_assert_eq!(committed.n_assumed, placed(&works, &done).len());
         let after = View::of(&live, &probes(&crowd));
-        // A pod that was promised a node and lost it again waits on the session alone.
+        // A pod that was nominated and lost its nomination is pending only in the session.
         prop_assert!(after.n_pending <= expected.n_pending);
         expected.n_pending = after.n_pending;
         prop_assert_eq!(expected, after);
@@ -118,7 +118,7 @@ proptest! {
     }
 }
 
-/// Each pod, one after another, fits where it was placed, on a cluster that was told what the live one was told.
+/// Checks that each pod, one after another, fits on its node in a cluster with the same changes as the live one.
 fn check_holds(
     crowd: &Crowd,
     replica: &Cluster,
@@ -127,7 +127,7 @@ fn check_holds(
     placed: Vec<(usize, String)>,
 ) -> Result<(), TestCaseError> {
     let after = View::of(live, &[]);
-    // Promises of the session count for what it placed later; on the replica they are not told.
+    // Nominations of the session count for later placements; the replica does not have them.
     let promises = works.iter().any(|work| match work {
         Work::Nominate { .. } => true,
         Work::Batch { gang, .. } => gang.is_some(),

@@ -1,4 +1,4 @@
-//! The grounds that a commit depends on, one by one, in small examples.
+//! The grounds on which a commit depends, each in a small example.
 
 use berth_engine::{
     Cluster, CommitError, Delta, Ground, Nomination, Outcome, PlaceRequest, Pod, PodKey, Policy,
@@ -38,7 +38,7 @@ fn pod(cluster: &Cluster, text: &str) -> Pod {
     cluster.compile_pod(&object::pod(text)).unwrap()
 }
 
-/// Places a pod and answers its node.
+/// Places a pod and returns its node.
 fn assume(cluster: &Cluster, text: &str) -> String {
     let (pod, policy) = (&pod(cluster, text), &Policy::default());
     let request = PlaceRequest { pod, policy, tie_break: TieBreak::Lexicographic };
@@ -56,7 +56,7 @@ fn supposed(name: &str, node: &str, ground: Ground) -> CommitError {
     CommitError::Hypothetical { pod: PodKey::new("default", name), node: node.into(), ground }
 }
 
-/// A pod `p` is placed on n1 on a fork; then something happens to the cluster.
+/// Places a pod `p` on n1 in a fork, then changes the cluster, and returns the result of the commit.
 fn after(pods: &[&str], placed: &str, happens: impl Fn(&Cluster)) -> Result<usize, CommitError> {
     let live = cluster(pods);
     let fork = live.fork();
@@ -101,12 +101,12 @@ fn the_pods_on_the_node() {
         after(&["a node=n1 cpu=1"], "p cpu=3", leaves),
         Err(changed("p", "n1", Ground::Pods))
     );
-    // Room that is only supposed to be there.
+    // The room is only hypothetical.
     let supposed_room = supposing(&["a node=n1 cpu=4", "b node=n2 cpu=2"], "p cpu=3", leaves);
     assert_eq!(supposed_room, Err(supposed("p", "n1", Ground::Node)));
 }
 
-/// A term that came since might keep the pod away (S-IPA-7).
+/// An affinity term that was added in the meantime might repel the pod (S-IPA-7).
 #[test]
 fn terms_of_other_pods() {
     let keeps_off = |cluster: &Cluster| tell(cluster, "a node=n2 label:app=y far=zone,app:x");
@@ -141,7 +141,7 @@ fn nominations() {
     );
 }
 
-/// Claims and volumes, for those that have any.
+/// A placement with volumes depends on claims and volumes.
 #[test]
 fn storage() {
     let volume = |cluster: &Cluster| {
@@ -157,7 +157,7 @@ fn storage() {
     assert_eq!(after(&[], "p cpu=3", volume), Ok(1));
 }
 
-/// A pod that got a node in the meantime (S-CCH-2).
+/// A pod that got a node in the meantime is not committed (S-CCH-2).
 #[test]
 fn a_pod_is_committed_once() {
     let elsewhere = |cluster: &Cluster| tell(cluster, "p node=n2 cpu=1");
@@ -165,9 +165,9 @@ fn a_pod_is_committed_once() {
     assert_eq!(after(&[], "p cpu=3", elsewhere), Err(CommitError::AlreadyPlaced { pod, node }));
 }
 
-/// A session is committed to what it was forked from, and to nothing else.
+/// A session can be committed only to the cluster that it was forked from.
 #[test]
-fn whose_fork_it_is() {
+fn a_session_is_committed_to_its_own_cluster() {
     let (live, stranger) = (cluster(&[]), cluster(&[]));
     let fork = live.fork();
     assert_eq!(assume(&fork, "p cpu=3"), "n1");
@@ -195,7 +195,7 @@ fn one_that_does_not_hold_keeps_all_back() {
     assert_eq!((live.snapshot().n_pods(), live.snapshot().n_assumed()), (1, 0));
 }
 
-/// A promise is committed with whatever it takes from others (S-PRE-21, S-PRE-24).
+/// A nomination is committed together with the nominations that it clears (S-PRE-21, S-PRE-24).
 #[test]
 fn promises() {
     let live = cluster(&[

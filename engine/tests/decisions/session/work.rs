@@ -1,4 +1,4 @@
-//! Things to do to a cluster or to a fork of one.
+//! Operations on a cluster or on a fork of one.
 
 use berth_engine::{
     BatchRequest, Cluster, ClusterState, Delta, EngineError, Gang, ObjectKey, ObjectKind, Outcome,
@@ -14,10 +14,10 @@ use crate::random::importance::urgent;
 use crate::random::node::{Flavor, named, node};
 use crate::random::object::object;
 
-/// One thing. Indices are taken modulo what is there.
+/// One operation. Indices are taken modulo the number of existing items.
 #[derive(Clone, Debug)]
 pub(crate) enum Work {
-    /// A decision and no more.
+    /// Makes a decision without assuming it.
     Ask {
         pod: usize,
     },
@@ -33,15 +33,15 @@ pub(crate) enum Work {
     Nominate {
         pod: usize,
     },
-    /// … and the victims go.
+    /// Finds victims for a pod, and deletes them.
     Evict {
         pod: usize,
     },
-    /// The feed tells that a pod is gone.
+    /// The feed deletes a pod.
     DeletePod {
         pod: usize,
     },
-    /// The feed tells of a pod on a node.
+    /// The feed sends a pod on a node.
     BindPod {
         pod: usize,
         node: usize,
@@ -59,7 +59,7 @@ pub(crate) enum Work {
     DeleteObject {
         object: AnyObject,
     },
-    /// Everything is told again as it was to begin with, but for what has no bit here.
+    /// A new list of the initial objects, without those whose bit here is not set.
     Replace {
         kept: u64,
     },
@@ -134,15 +134,15 @@ impl Work {
                 assume_batch(cluster, &pods, *gang, tie_break)
             }
             Work::Nominate { pod } => {
-                let (pod, _, done) = whom(cluster, crowd, *pod);
+                let (pod, _, done) = find_victims(cluster, crowd, *pod);
                 if let Some(post_filter) = done {
-                    // The pod may be on a node by now.
+                    // The pod may be on a node already, so the result is ignored.
                     drop(cluster.nominate(&pod, &post_filter));
                 }
                 Vec::new()
             }
             Work::Evict { pod } => {
-                let (_, victims, _) = whom(cluster, crowd, *pod);
+                let (_, victims, _) = find_victims(cluster, crowd, *pod);
                 let deltas = victims.into_iter().map(|key| Delta::DeletePod { key, uid: None });
                 assert_eq!(cluster.apply(deltas.collect()).rejected, []);
                 Vec::new()
@@ -158,7 +158,7 @@ impl Work {
                 let mut wire = crowd.incoming_wire(*pod);
                 let node = format!("node-{}", node % crowd.nodes.len());
                 wire.spec.get_or_insert_default().node_name = node;
-                // A bound pod does not move: what contradicts the feed is refused.
+                // A bound pod does not move: an event that moves it is refused.
                 drop(cluster.apply(vec![Delta::UpsertPod(cluster.compile_pod(&wire).unwrap())]));
                 Vec::new()
             }
@@ -176,7 +176,7 @@ impl Work {
                 apply(Delta::DeleteObject(ObjectKey::new(kind, &namespace, &name)))
             }
             Work::Replace { kept } => {
-                // Told twice, objects are refused the second time.
+                // An object that is listed twice is refused the second time.
                 drop(cluster.replace(state(cluster, crowd, *kept)));
                 Vec::new()
             }
@@ -210,8 +210,12 @@ fn state(cluster: &Cluster, crowd: &Crowd, kept: u64) -> ClusterState {
     }
 }
 
-/// A pod that is none of those placed, whom it would displace, and what PostFilter says.
-fn whom(cluster: &Cluster, crowd: &Crowd, pod: usize) -> (Pod, Vec<PodKey>, Option<PostFilter>) {
+/// Returns an urgent pod that no other operation places, its victims, and the outcome of PostFilter.
+fn find_victims(
+    cluster: &Cluster,
+    crowd: &Crowd,
+    pod: usize,
+) -> (Pod, Vec<PodKey>, Option<PostFilter>) {
     let pod = cluster.compile_pod(&urgent(crowd.incoming_wire(200 + pod % 40))).unwrap();
     let (policy, tie_break) = (&Policy::default(), TieBreak::Seeded(4));
     let options = PreemptOptions::default();
