@@ -1,5 +1,5 @@
-//! Gangs among single pods, sessions and a feed, all at once: every snapshot holds all of a gang's room or none of it,
-//! and every session that is committed, whole.
+//! Gangs concurrent with single pods, sessions and a feed: every snapshot has all of a gang's placed members or none,
+//! and every session is committed as a whole.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -26,16 +26,16 @@ struct Tally {
     not_committed: AtomicUsize,
 }
 
-/// One caller. Names tell what belongs together: `kind-worker-number-size-index`.
+/// A caller. Names of pods identify their group: `kind-worker-number-size-index`.
 struct Worker<'a> {
     cluster: &'a Cluster,
     tally: &'a Tally,
     id: u64,
     random: u64,
     n_made: usize,
-    /// Names of the pods of each group that was placed together and is not deleted yet.
+    /// Names of the pods of each group that was placed and not deleted yet.
     held: Vec<Vec<String>>,
-    /// Pods that were promised a node.
+    /// Pods that are nominated to a node.
     promised: BTreeSet<String>,
 }
 
@@ -47,7 +47,7 @@ impl Tally {
     }
 }
 
-/// On a busy machine threads may run one after another, so that a run misses an outcome. Then the run is repeated.
+/// On a busy machine threads may run one after another, so that an outcome does not occur. Then the run is repeated.
 #[test]
 fn nothing_is_left_in_parts() {
     let tally = Tally::default();
@@ -60,7 +60,7 @@ fn nothing_is_left_in_parts() {
 
 fn run(tally: &Tally) {
     let (cluster, is_done) = (scarce_cluster(), AtomicBool::new(false));
-    // Somebody to evict.
+    // Pods that can be evicted.
     let lesser = (0..20).map(|i| format!("lesser-{i} cpu=1 priority=-5 node=n{i}"));
     let lesser = lesser.map(|text| Delta::UpsertPod(compiled(&cluster, &text)));
     assert_eq!(cluster.apply(lesser.collect()).rejected, []);
@@ -118,8 +118,7 @@ fn check_wholes(snapshot: &Snapshot) {
     }
 }
 
-/// Members that keep each other off a zone: gangs and sessions of two find room twice in four zones, each whole
-/// (S-IPA-7).
+/// Pods with anti-affinity by zone: gangs and sessions of two pods fit twice in four zones, each as a whole (S-IPA-7).
 #[test]
 fn anti_affinity_holds_between_wholes() {
     for round in 0..10 {
@@ -144,7 +143,7 @@ fn anti_affinity_holds_between_wholes() {
     }
 }
 
-/// A node changes, not its room.
+/// Changes a node, but not its capacity.
 fn relabel(cluster: &Cluster, turn: usize) {
     let i = turn % 20;
     let gpus = i % 3;
@@ -195,7 +194,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Members that need victims are promised a node; the others are there.
+    /// Places a gang with preemption: members that need victims are nominated to a node, the others are assumed.
     fn evicting_gang(&mut self) {
         let members = self.members("evicting", "cpu=2 priority=7");
         let pods: Vec<Pod> = members.iter().map(|text| compiled(self.cluster, text)).collect();
@@ -217,7 +216,7 @@ impl<'a> Worker<'a> {
         if !assumed.is_empty() {
             self.held.push(assumed);
         }
-        // The caller thinks better of it: promises are taken back, and nobody has to go.
+        // The caller gives up the nominations, and no pod is evicted.
         let deltas = std::mem::take(&mut self.promised).into_iter().map(|name| delete(&name));
         self.cluster.apply(deltas.collect());
     }
@@ -246,7 +245,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Two pods that keep each other off, placed as a gang or by sessions until there is no room.
+    /// Places pairs of pods with anti-affinity to each other, as gangs or in sessions, until there is no room.
     fn pair(&mut self, as_gang: bool) {
         const WANTS: &str = "cpu=1 label:app=x far=zone,app:x";
         let kind = if as_gang { "gang" } else { "session" };

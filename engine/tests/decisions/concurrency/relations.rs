@@ -1,4 +1,5 @@
-//! Rules that reach across nodes: what one caller commits on one node, another must see before it commits on a second.
+//! Rules that involve several nodes: a commit on one node must be seen by other callers before they commit on another
+//! node.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,7 +16,7 @@ use berth_testing::object;
 const N_CALLERS: usize = 8;
 const N_ZONES: usize = 4;
 
-/// Five nodes in each zone.
+/// Returns a cluster of zones with five nodes each.
 fn zones() -> Cluster {
     let cluster = Cluster::new();
     let node = |i: usize| {
@@ -27,7 +28,7 @@ fn zones() -> Cluster {
     cluster
 }
 
-/// Every caller assumes its share of the pods; what was placed, in any order.
+/// Each caller assumes its share of the pods; returns the placements in any order.
 fn assume_all(cluster: &Cluster, pods: &[String]) -> Vec<Placement> {
     let policy = Policy::default();
     let assume = |text: &String, seed: usize| {
@@ -54,7 +55,7 @@ fn zone_of(node: &str) -> usize {
     node.strip_prefix('n').and_then(|number| number.parse::<usize>().ok()).unwrap() % N_ZONES
 }
 
-/// S-IPA-7: one pod a zone, whoever asks first.
+/// S-IPA-7: each zone gets one pod, whichever caller comes first.
 #[test]
 fn anti_affinity_holds_across_a_zone() {
     for _ in 0..10 {
@@ -67,8 +68,8 @@ fn anti_affinity_holds_across_a_zone() {
     }
 }
 
-/// S-IPA-7: a term that nobody had when a pod was decided for counts all the same. Hermits are few and keep crowds
-/// away, which know nothing of it.
+/// S-IPA-7: a term that no pod had when another pod was decided counts nevertheless. A few hermits repel the crowd's
+/// pods, which have no terms themselves.
 #[test]
 fn a_term_that_comes_meanwhile_counts() {
     for _ in 0..40 {
@@ -87,7 +88,7 @@ fn a_term_that_comes_meanwhile_counts() {
     }
 }
 
-/// S-IPA-5: the terms of a pod that has just been placed keep others off, too.
+/// S-IPA-5: the terms of a pod that was just placed repel other pods, too.
 #[test]
 fn anti_affinity_of_others_holds_across_a_zone() {
     for _ in 0..10 {
@@ -106,7 +107,7 @@ fn anti_affinity_of_others_holds_across_a_zone() {
     }
 }
 
-/// S-IPA-7: only one pod can be the first of a series; all others follow it.
+/// S-IPA-7: only one pod can be the first of a series; all others are placed in its zone.
 #[test]
 fn a_series_has_one_first_pod() {
     for _ in 0..10 {
@@ -119,7 +120,7 @@ fn a_series_has_one_first_pod() {
     }
 }
 
-/// S-PTS-7: pods that only come never leave zones more skewed than they allow, at any moment.
+/// S-PTS-7: while pods are only added, the zones' skew never exceeds the maximum.
 #[test]
 fn zones_stay_even() {
     let (cluster, is_done) = (zones(), AtomicBool::new(false));
@@ -189,7 +190,7 @@ fn class(cluster: &Cluster, name: &str, provisioner: &str) {
     );
 }
 
-/// S-VLB-9: every volume is given away once, and its room comes back with the pod.
+/// S-VLB-9: every volume is assigned once, and is free again after its pod is deleted.
 #[test]
 fn every_volume_is_given_away_once() {
     let cluster = zones();
@@ -219,7 +220,7 @@ fn every_volume_is_given_away_once() {
     assert_eq!(assume_all(&cluster, &["late claim=late".to_owned()]).len(), 1);
 }
 
-/// S-VLR-5: a claim of one pod has one pod.
+/// S-VLR-5: a claim that only one pod may use has one pod.
 #[test]
 fn a_claim_of_one_pod_has_one_pod() {
     for _ in 0..10 {
@@ -231,7 +232,7 @@ fn a_claim_of_one_pod_has_one_pod() {
     }
 }
 
-/// S-VLB-5: pods that share a claim which is still to be provisioned all end where the first one is.
+/// S-VLB-5: pods that share a claim to be provisioned all get the node of the first one.
 #[test]
 fn pods_of_one_claim_share_a_node() {
     for _ in 0..10 {
@@ -245,7 +246,7 @@ fn pods_of_one_claim_share_a_node() {
     }
 }
 
-/// S-VLL-5: no node is given more volumes than it can attach.
+/// S-VLL-5: no node has more volumes than it can attach.
 #[test]
 fn attach_limits_hold() {
     let cluster = zones();

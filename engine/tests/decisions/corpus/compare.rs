@@ -1,4 +1,4 @@
-//! Holds one attempt of the naive scheduler against its record.
+//! Compares one attempt of the naive scheduler with its record.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ pub(crate) struct Got<'a> {
     pub(crate) post_filter: Option<PostFilter>,
 }
 
-/// Everything in which the attempt differs from what was recorded, as text.
+/// Returns every difference between the attempt and its record, as text.
 pub(crate) fn differences(case: &Value, step: &Value, got: &Got<'_>) -> Vec<String> {
     let expect = &step["expect"];
     let mut found = Vec::new();
@@ -100,7 +100,7 @@ fn rejected(account: &Account) -> BTreeMap<&str, Value> {
     account.nodes.iter().filter_map(|n| Some((&*n.node, of(&n.verdict)?))).collect()
 }
 
-/// Node by node, raw and weighted scores with their sum, as far as they were recorded.
+/// Compares the recorded raw and weighted scores of each node, and their sum.
 fn check_scores(
     case: &Value,
     expected: &Value,
@@ -117,7 +117,7 @@ fn check_scores(
         if detail == Some("best") && expected.get(&*node.node).is_none() {
             continue;
         }
-        // Left out of the record, where it is 0 everywhere.
+        // The plugin is missing from the record, because its score is 0 everywhere.
         let scores = scores.iter().filter(|score| score.plugin != Plugin::DynamicResources);
         let (mut weighted, mut raw) = (Map::new(), Map::new());
         for score in scores.filter(|_| detail != Some("totals")) {
@@ -147,7 +147,7 @@ pub(crate) fn each(expected: &Value, got: &Value, mut check: impl FnMut(&str, Va
     }
 }
 
-/// Recorded volumes, with both parts there.
+/// Returns the recorded volumes, with an entry for each part even if it is empty.
 fn volumes(recorded: &Value) -> Value {
     let part = |name: &str, empty: Value| recorded.get(name).cloned().unwrap_or(empty);
     json!({"static": part("static", json!({})), "provision": part("provision", json!([]))})

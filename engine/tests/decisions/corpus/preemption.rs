@@ -1,4 +1,4 @@
-//! Holds what PostFilter came to against its record, and the recorded effects against what it means them to be.
+//! Compares the outcome of PostFilter with its record, and the recorded effects with those that the outcome implies.
 
 use berth_engine::{Nomination, PostFilterCode};
 use serde_json::{Map, Value, json};
@@ -80,7 +80,7 @@ fn compare_effects(
         (Nomination::Node(_), Some(node)) => {
             cleared_nominations(got.cluster, got.pod, node).into_iter().map(pod::key).collect()
         }
-        // A pod that arrives and fails leaves, and its nomination with it.
+        // A newly arrived pod that fails is removed, together with its nomination.
         (Nomination::Cleared, _) => {
             let stays = pod::nominated_node(got.pod).filter(|_| !step["retry"].is_null());
             stays.map(|_| pod::key(got.pod)).into_iter().collect()

@@ -7,7 +7,7 @@ use berth_engine::{
 };
 use serde_json::Value;
 
-/// Names in order, with the weight that was given.
+/// Plugins in order, each with its configured weight.
 type Plugins = Vec<(Plugin, i64)>;
 
 pub(crate) fn spec(config: &Value) -> PolicySpec {
@@ -40,7 +40,7 @@ pub(crate) fn spec(config: &Value) -> PolicySpec {
     spec
 }
 
-/// Every plugin with its default weight, 0 where it has none.
+/// Returns every plugin with its default weight, 0 if it has none.
 fn default_plugins() -> Plugins {
     let weights = PolicySpec::default().score;
     let weight = |plugin: Plugin| weights.iter().find(|(p, _)| *p == plugin).map_or(0, |(_, w)| *w);

@@ -1,4 +1,4 @@
-//! Drives one recorded case through the naive scheduler. Only recorded effects are applied, never its own choice.
+//! Replays one recorded case with the naive scheduler. Only recorded effects are applied, never its own choice.
 
 use std::collections::BTreeMap;
 
@@ -14,10 +14,10 @@ use crate::naive::objects::AnyObject;
 use crate::naive::pod::{self, key};
 use crate::naive::post_filter::post_filter;
 
-/// 2026-01-01T00:00:00Z, in which the pod of step 0 starts.
+/// 2026-01-01T00:00:00Z, at which the pod of step 0 starts.
 const EPOCH_UNIX_SECONDS: i64 = 1_767_225_600;
 
-/// A wire object of what stands there as JSON; with a type, as any object.
+/// Reads a wire object from the JSON value of the expression; with a type, as an object of any kind.
 macro_rules! read {
     ($value:expr) => {
         serde_json::from_value($value.clone()).unwrap_or_else(|error| panic!("{error}: {}", $value))
@@ -186,7 +186,7 @@ impl Replay {
     }
 }
 
-/// An object of a list of the case's cluster; `None` for nodes and pods.
+/// Returns an object from one of the lists of the case's cluster; `None` for nodes and pods.
 fn other_object(list: &str, object: &Value) -> Option<AnyObject> {
     Some(match list {
         "namespaces" => read!(object => core_v1::Namespace),

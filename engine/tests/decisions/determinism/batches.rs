@@ -1,5 +1,5 @@
-//! Batches among nominations, held against the naive scheduler: each pod in its turn, and who is promised a node is not
-//! the less among those that ask (S-Q-4, S-CYC-3, S-NOM-1).
+//! Batches in clusters with nominations, compared with the naive scheduler: pods are decided in order of priority, and
+//! a nominated pod may be a member of the batch (S-Q-4, S-CYC-3, S-NOM-1).
 
 use std::cmp::Reverse;
 
@@ -13,7 +13,7 @@ use crate::naive::pod;
 use crate::random::config;
 use crate::random::crowd::{Company, Crowd, crowd};
 
-/// Pods that wait, by their status or by what the cluster remembers, and pods that come.
+/// Returns the pending pods, nominated by their status or in the cluster's memory, among incoming pods.
 fn members(crowd: &Crowd) -> Vec<core_v1::Pod> {
     let waiting = crowd.waiting.iter().enumerate().map(|(i, waiting)| {
         let mut wire = waiting.0.clone();

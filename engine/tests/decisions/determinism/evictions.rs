@@ -1,5 +1,5 @@
-//! Evictions are the same on any number of threads, in any order of nodes, and however often they are asked for
-//! (S-PRE-19, S-PRE-20).
+//! Evictions are the same for any number of threads, any order of nodes, and any number of repetitions (S-PRE-19,
+//! S-PRE-20).
 
 use std::thread;
 
@@ -16,7 +16,7 @@ use crate::random::importance::urgent;
 
 type Answers = Vec<Result<CandidateList, EngineError>>;
 
-/// All candidates for every pod that comes, as it is and urgent; with every option.
+/// Lists all candidates for every incoming pod, as it is and with a high priority, with every option.
 fn ask(crowd: &Crowd, cluster: &Cluster) -> Answers {
     let plain = PreemptOptions::default();
     let options = [
@@ -48,7 +48,8 @@ fn ask(crowd: &Crowd, cluster: &Cluster) -> Answers {
 proptest! {
     #![proptest_config(config(4, 13))]
 
-    /// Enough nodes that they are tried in parallel, in pools of 1, 2 and 8 threads, and by 1, 2 and 8 callers at once.
+    /// There are enough nodes for a parallel dry run: in pools of 1, 2 and 8 threads, and with 1, 2 and 8 concurrent
+    /// callers.
     #[test]
     fn threads_evict_the_same(crowd in crowd(Company::Any, 540..800, 1500..3000)) {
         let cluster = crowd.cluster();
@@ -71,7 +72,7 @@ proptest! {
 proptest! {
     #![proptest_config(config(60, 14))]
 
-    /// Nodes and objects may come in any order; only the pods of one node must come as they did.
+    /// Nodes and objects may come in any order; only the pods of one node must come in the same order.
     #[test]
     fn the_order_of_nodes_does_not_matter_to_evictions(mut crowd in crowd(Company::Any, 1..8, 4..40)) {
         // The size of an image is that of its first reporter (S-IL-4), so here nodes have none.
@@ -86,7 +87,7 @@ proptest! {
         for node in crowd.nodes.iter().rev() {
             backwards.apply(vec![Delta::UpsertNode(backwards.compile_node(&node.0).unwrap())]);
         }
-        // An object told twice is as told last.
+        // If an object comes twice, the later version holds.
         let objects = crowd.objects.iter();
         let objects = objects.map(|object| Delta::UpsertObject(backwards.compile_object(object.wire()).unwrap()));
         backwards.apply(objects.collect());

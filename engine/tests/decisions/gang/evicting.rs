@@ -1,4 +1,4 @@
-//! Gangs that evict: whom, and that the members get what they were promised once the victims are gone.
+//! Gangs that evict: which pods are victims, and that members get their nominated nodes after the eviction.
 
 use berth_engine::{
     Cluster, Delta, Gang, Outcome, PlaceRequest, Pod, PodKey, Policy, PreemptOptions, TieBreak,
@@ -25,8 +25,8 @@ fn assume(cluster: &Cluster, pod: &Pod) -> Option<String> {
 proptest! {
     #![proptest_config(config(200, 52))]
 
-    /// Victims are pods of lower priority that no member is among; each goes once; without them every member that was
-    /// promised a node gets it.
+    /// No victim is a member or has the priority of the preempting member or a higher one, and each is evicted once;
+    /// without the victims every nominated member gets its node.
     #[test]
     fn promises_are_kept(crowd in crowd(Company::Plain, 1..6, 4..25), ask in asks()) {
         let cluster = crowd.cluster();
@@ -65,7 +65,7 @@ proptest! {
     }
 }
 
-/// Two members need a node each: one is free, the other is taken by lesser pods.
+/// Two members need a node each: one node is free, and pods of lower priority use the other.
 #[test]
 fn room_is_made_for_those_that_need_it() {
     let nodes = ["n1 cpu=2 memory=8Gi pods=9", "n2 cpu=2 memory=8Gi pods=9"];
@@ -85,7 +85,7 @@ fn room_is_made_for_those_that_need_it() {
     let names: Vec<&str> = chosen.victims.iter().map(|victim| &*victim.pod.name).collect();
     assert_eq!((&*chosen.node, names), ("n2", vec!["v", "w"]));
     assert_eq!((cluster.snapshot().n_pods(), cluster.snapshot().n_pending()), (3, 1));
-    // The victims hold their room until they go, and the promise holds it from then on.
+    // Victims use their room until they are deleted; after that the nomination reserves it.
     let rival = &pods(&cluster, &["rival cpu=1 priority=9"])[0];
     assert_eq!(assume(&cluster, rival), None);
     evict(&cluster, &[PodKey::new("default", "v"), PodKey::new("default", "w")]);
@@ -93,7 +93,7 @@ fn room_is_made_for_those_that_need_it() {
     assert_eq!(assume(&cluster, &members[1]).as_deref(), Some("n2"));
 }
 
-/// A member does not evict a member, and nobody is evicted for a gang that is not placed.
+/// A member does not evict another member, and no pod is evicted for a gang that is not placed.
 #[test]
 fn members_do_not_evict_each_other() {
     let cluster = small_cluster(&["n1 cpu=2 memory=8Gi pods=9"], &["v node=n1 cpu=1 priority=1"]);

@@ -1,4 +1,4 @@
-//! Checks after each batch: the cluster's lists and sums, its decisions, and those of a cluster built from nothing.
+//! Checks after each batch: the cluster's lists and sums, its decisions, and the decisions of a rebuilt cluster.
 
 use std::sync::Arc;
 
@@ -80,8 +80,7 @@ impl Feed {
         })
     }
 
-    /// Pods of every template and those that wait for a promised node; of templates with and without a port that is in
-    /// use somewhere.
+    /// Returns a pod of every template, some with a host port that may be in use, and up to three nominated pods.
     fn probes(&self) -> Vec<core_v1::Pod> {
         let of = |template: &core_v1::Pod, port: i32| {
             let mut probe = template.clone();
@@ -202,7 +201,7 @@ impl Feed {
     }
 }
 
-/// Native resources first, then scalars by name; zeros left out.
+/// Lists native resources first, then scalar ones by name, without zeros.
 fn listed(units: &Units) -> Vec<(Arc<str>, i64)> {
     let native = ["cpu", "memory", "ephemeral-storage"];
     let scalars = units.keys().map(String::as_str).filter(|name| !native.contains(name));

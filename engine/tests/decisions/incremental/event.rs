@@ -1,4 +1,4 @@
-//! Random events of a feed: all that Kubernetes can send, and what it should not.
+//! Random events of a feed: all that Kubernetes can send, and some that it should not.
 
 use std::ops::Range;
 
@@ -15,7 +15,7 @@ use crate::random::importance::{Leaving, leaving, ranked};
 use crate::random::node::Flavor;
 use crate::random::pod::PodTraits;
 
-/// Nodes and pods have few names, so that events meet.
+/// Nodes and pods have few names, so that events concern the same objects.
 pub(crate) const N_NODES: usize = 7;
 pub(crate) const N_PODS: usize = 24;
 
@@ -28,7 +28,7 @@ pub(crate) enum Event {
         object: Box<Json<core_v1::Node>>,
         version: Version,
     },
-    /// The node as it is known, once more.
+    /// Repeats the node as it is known.
     RepeatNode {
         node: usize,
     },
@@ -40,16 +40,16 @@ pub(crate) enum Event {
         pod: usize,
         template: usize,
         node: Option<usize>,
-        /// The node in `status.nominatedNodeName`, which is used while the pod is pending.
+        /// The node in `status.nominatedNodeName`, which is used if the pod is pending.
         nominated: Option<usize>,
         version: Version,
         is_new: bool,
     },
-    /// The pod as it is known, with a later version and nothing else changed.
+    /// Repeats the pod as it is known, with a later version and no other change.
     RepeatPod {
         pod: usize,
     },
-    /// The pod on the node that it has, of another template.
+    /// Replaces a pod on its node by one of another template.
     ResizePod {
         pod: usize,
         template: usize,
@@ -74,13 +74,13 @@ pub(crate) enum Event {
         pod: usize,
         template: usize,
     },
-    /// An attempt's outcome is carried out: the pod is promised a node, or none any more.
+    /// Applies an attempt's outcome: the pod is nominated to a node, or its nomination ends.
     Promise {
         pod: usize,
         template: usize,
         node: Option<usize>,
     },
-    /// The feed sees an assumed pod bound, perhaps on another node.
+    /// The feed sends an assumed pod as bound, perhaps on another node.
     Confirm {
         pod: usize,
         elsewhere: Option<usize>,
@@ -94,16 +94,16 @@ pub(crate) enum Event {
         object: AnyObject,
         version: Version,
     },
-    /// A known object as it is, with a later version and nothing else changed.
+    /// Repeats a known object, with a later version and no other change.
     RepeatObject {
         object: usize,
     },
     DeleteObject {
         object: usize,
     },
-    /// Everything is told again, but for the objects whose bit in `nodes`, `pods` or `objects` is not set. A bound pod
-    /// with its bit in `moves` is told to be elsewhere; an assumed one is told to be bound, or with that bit to be
-    /// pending still. One with its bit in `relabels` is told with another label.
+    /// A new list of the known objects, without those whose bit in `nodes`, `pods` or `objects` is not set. A bound pod
+    /// with its bit in `moves` is on another node in the list; an assumed one is bound in the list, or with that bit
+    /// still pending. A pod with its bit in `relabels` has another label in the list.
     Replace {
         nodes: u64,
         pods: u64,
@@ -117,7 +117,7 @@ pub(crate) enum Event {
 #[derive(Copy, Clone, Debug)]
 pub(crate) enum Version {
     Newer,
-    /// A few changes ago: perhaps newer than what is known of this object, perhaps older.
+    /// A version of a few changes ago: newer or older than the known version of this object.
     Late,
     Older,
 }
@@ -131,14 +131,15 @@ pub(crate) enum Uid {
     Wrong,
 }
 
-/// Batches of events; an empty batch is one too.
+/// Generates batches of events; some are empty.
 pub(crate) fn batches(n: Range<usize>) -> BoxedStrategy<Vec<Vec<Event>>> {
     let batch =
         prop_oneof![2 => vec(event(), 1..2), 3 => vec(event(), 2..12), 1 => vec(event(), 0..40)];
     vec(batch, n).boxed()
 }
 
-/// Pod templates without host ports, whose set semantics make history count (S-PRT-5); pods get ports by number.
+/// Generates pod templates without host ports, because used ports are a set, so that history counts (S-PRT-5). Pods get
+/// ports by number.
 pub(crate) fn templates() -> BoxedStrategy<Vec<Json<core_v1::Pod>>> {
     let traits = PodTraits { has_host_ports: false, has_node_name: false, has_volumes: true };
     let plain = vec(ranked(random::pod::plain_template()), 1..3);

@@ -1,4 +1,4 @@
-//! A feed told of random events: the cluster and the model hear the same.
+//! A feed of random events, which are applied to both the cluster and the model.
 
 use berth_engine::{
     Cluster, ClusterState, Delta, EngineError, Nomination, ObjectKey, ObjectKind, Outcome,
@@ -13,7 +13,7 @@ use crate::naive::volume_binding::Bindings;
 use crate::random::Json;
 use crate::random::node::named;
 
-/// A cluster, the model of what it must be, and the deltas on their way to both.
+/// A cluster, the model of its expected state, and the collected deltas for both.
 pub(crate) struct Feed {
     pub(super) cluster: Cluster,
     pub(super) model: Model,
@@ -187,7 +187,7 @@ impl Feed {
         });
     }
 
-    /// Places a pod for real; what was collected before comes first.
+    /// Assumes a pod, after the collected deltas are applied.
     fn assume(&mut self, pod: usize, template: usize) {
         self.flush();
         let object = self.pod(pod, template, "", Version::Newer);
@@ -202,7 +202,7 @@ impl Feed {
                     self.model.assume(object, &placement.node, bindings);
                 }
             }
-            // Nothing was placed, so nothing is said about the pod's being there already.
+            // Nothing was placed, so the result does not say that the pod is already on a node.
             (Ok(decision), Some(_)) => {
                 assert!(!matches!(decision.outcome, Outcome::Placed(_)), "{decision:?}")
             }
@@ -216,7 +216,7 @@ impl Feed {
         }
     }
 
-    /// Carries out what an attempt might have said; what was collected before comes first.
+    /// Applies the nomination of a possible outcome, after the collected deltas are applied.
     fn promise(&mut self, pod: usize, template: usize, node: Option<usize>) {
         self.flush();
         let object = self.pod(pod, template, "", Version::Newer);
@@ -297,7 +297,7 @@ impl Feed {
         self.model.replace(nodes, objects, pods);
     }
 
-    /// One batch, one generation; exactly what must be refused is.
+    /// Applies the collected deltas as one batch, which is one generation; exactly the expected ones are refused.
     pub(crate) fn flush(&mut self) {
         let before = self.cluster.snapshot().generation();
         let applied = self.cluster.apply(std::mem::take(&mut self.deltas));
@@ -316,8 +316,8 @@ impl Feed {
         format!("uid-{pod}-{}", self.incarnations[pod])
     }
 
-    /// Every third pod wants a host port of its own. No two started at the same time, so the order in which a node got
-    /// its pods does not matter.
+    /// Builds a pod. Every third pod has its own host port. No two pods started at the same time, so the order in which
+    /// a node got its pods does not matter.
     fn pod(&mut self, pod: usize, template: usize, node: &str, version: Version) -> core_v1::Pod {
         let mut object = self.templates[template % self.templates.len()].clone();
         let version = self.next_version(pod, version);
@@ -354,7 +354,7 @@ impl Feed {
     }
 }
 
-/// The namespace of a pod by its number.
+/// Returns the namespace of a pod by its number.
 fn namespace_of(pod: usize) -> &'static str {
     ["default", "default", "team-a", "ghost"][pod % 4]
 }

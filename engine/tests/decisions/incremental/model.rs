@@ -24,7 +24,7 @@ pub(crate) struct Model {
     pub(crate) n_contradictions: u64,
 }
 
-/// A pod as last heard of.
+/// A pod as last received.
 #[derive(Clone, Debug)]
 pub(crate) struct KnownPod {
     pub(crate) pod: core_v1::Pod,
@@ -43,12 +43,12 @@ impl Model {
         }
     }
 
-    /// An event about a pod, which may be late, early, repeated or wrong.
+    /// Applies an event about a pod, which may be late, early, repeated or wrong.
     pub(crate) fn upsert_pod(&mut self, pod: core_v1::Pod) -> Result<(), Refused> {
         let is_terminal =
             pod.status.as_ref().is_some_and(|s| s.phase == "Succeeded" || s.phase == "Failed");
         if is_terminal {
-            // Handled as a deletion (S-Q-1), of this very pod.
+            // The event is handled as a deletion of this pod (S-Q-1).
             self.delete_pod(name(&pod), Some(uid(&pod)));
             return Ok(());
         }
@@ -58,7 +58,7 @@ impl Model {
         if let Some(known) = self.pods.get(name(&pod)) {
             let is_same_pod = uid(&known.pod) == uid(&pod);
             let is_unbound_again = node_name(&pod).is_empty() && !node_name(&known.pod).is_empty();
-            // A pod never loses its node, so an event without one was sent before it got there.
+            // A pod never loses its node, so an event without one was sent before the pod was bound.
             if is_older(&pod.metadata, &known.pod.metadata) || (is_same_pod && is_unbound_again) {
                 return Ok(());
             }
@@ -72,7 +72,7 @@ impl Model {
         Ok(())
     }
 
-    /// A pod that is confirmed where it was assumed keeps what was decided of its claims; any other change drops it.
+    /// Stores a pod. If it is confirmed on its assumed node, its reservations stay; any other change releases them.
     fn insert(&mut self, pod: core_v1::Pod) {
         self.nominate_told(&pod);
         let is_confirmed = self.pods.get(name(&pod)).is_some_and(|known| {
@@ -84,7 +84,8 @@ impl Model {
         self.pods.insert(name(&pod).to_owned(), KnownPod { pod, is_assumed: false });
     }
 
-    /// A nomination in memory stays while the feed tells of none before and after, or tells nothing new.
+    /// Updates the nomination of a pod. One in memory stays if the feed has none before and after, or repeats the pod
+    /// unchanged.
     fn nominate_told(&mut self, pod: &core_v1::Pod) {
         let known = self.pods.get(name(pod)).filter(|known| uid(&known.pod) == uid(pod));
         if known.is_some_and(|known| is_repeated(&known.pod, pod)) {
@@ -101,7 +102,7 @@ impl Model {
         }
     }
 
-    /// A pod that waits, perhaps from now on, is promised a node or nothing.
+    /// Nominates a pod, which may be new, to a node, or clears its nomination.
     pub(crate) fn promise(&mut self, pod: &core_v1::Pod, node: Option<&str>) {
         let Some(node) = node else {
             self.nominations.remove(pod::namespace(pod), name(pod));
@@ -146,7 +147,7 @@ impl Model {
         self.pods.insert(name(&pod).to_owned(), KnownPod { pod, is_assumed: true });
     }
 
-    /// The cluster becomes these objects, whatever was known; an assumed pod stays unless it is told to be bound.
+    /// Replaces the known state by these objects; an assumed pod stays unless it is listed as bound.
     pub(crate) fn replace(
         &mut self,
         nodes: Vec<core_v1::Node>,
@@ -189,7 +190,7 @@ impl Model {
         naive
     }
 
-    /// With what assumed pods hold.
+    /// Returns the objects with the reservations of assumed pods applied.
     pub(crate) fn effective_objects(&self) -> Objects {
         self.reservations.applied_to(&self.objects)
     }
@@ -198,7 +199,7 @@ impl Model {
         !self.reservations.is_empty()
     }
 
-    /// Pods on nodes that are there, as (pod, node name, assumed).
+    /// Returns the pods on existing nodes.
     pub(crate) fn placed(&self) -> impl Iterator<Item = &KnownPod> {
         self.pods.values().filter(|known| self.nodes.contains_key(node_name(&known.pod)))
     }
@@ -230,7 +231,7 @@ fn is_repeated(known: &core_v1::Pod, pod: &core_v1::Pod) -> bool {
     without_version(known) == without_version(pod)
 }
 
-/// Resource versions are comparable, whatever the object: they count the changes of one store.
+/// Whether only the version of a pending pod changed.
 fn is_older(new: &Option<meta_v1::ObjectMeta>, known: &Option<meta_v1::ObjectMeta>) -> bool {
     let version = |metadata: &Option<meta_v1::ObjectMeta>| {
         metadata.as_ref().and_then(|metadata| metadata.resource_version.parse::<u64>().ok())

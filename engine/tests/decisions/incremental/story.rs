@@ -1,4 +1,4 @@
-//! Small stories: deltas written as text, then what must be there.
+//! Small stories: deltas written as text, followed by the expected state.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use berth_engine::{
 use crate::naive::objects::AnyObject;
 use berth_testing::object;
 
-/// One cluster.
+/// The cluster of a story.
 pub(crate) struct Story(pub(crate) Cluster);
 
 impl Story {
@@ -23,7 +23,7 @@ impl Story {
         story
     }
 
-    /// Upserts a pod; answers the refused field.
+    /// Upserts a pod and returns the refused field, if any.
     pub(crate) fn pod(&self, text: &str) -> Option<String> {
         let pod = self.0.compile_pod(&object::pod(text)).unwrap();
         self.0
@@ -42,7 +42,7 @@ impl Story {
         self.0.apply(vec![Delta::DeletePod { key: PodKey::new("default", name), uid: None }]);
     }
 
-    /// Promises a node to a pod, in memory alone.
+    /// Nominates a pod to a node, in memory only.
     pub(crate) fn promise(&self, text: &str, node: &str) {
         let pod = self.0.compile_pod(&object::pod(text)).unwrap();
         let promise = PostFilter {
@@ -65,7 +65,7 @@ impl Story {
         self.0.replace(state).rejected.len()
     }
 
-    /// `pod@node` of every pod on a node, with `~` for an assumed one.
+    /// Returns `pod@node` for every pod on a node, with `~` for an assumed one.
     pub(crate) fn pods(&self) -> String {
         let pods = self.0.snapshot().pods();
         let text = |view: &PodView| {

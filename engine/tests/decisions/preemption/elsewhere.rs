@@ -1,4 +1,5 @@
-//! Where victims could go, told on request, and preferred on request: held against placing them for real, one by one.
+//! The options that report where victims could go, and that prefer victims with a place: compared with actual
+//! placements, one victim after another.
 
 use berth_engine::{
     Candidate, Cluster, Delta, Elsewhere, Outcome, PlaceRequest, Pod, Policy, PreemptOptions,
@@ -57,7 +58,7 @@ fn n_homeless(places: &[Elsewhere]) -> usize {
 proptest! {
     #![proptest_config(config(80, 45))]
 
-    /// Reporting changes nothing but what is told of the chosen candidate's victims.
+    /// Reporting adds only the places of the chosen candidate's victims and changes nothing else.
     #[test]
     fn reported(crowd in crowd(Company::Related, 2..7, 6..25)) {
         let cluster = crowd.cluster();
@@ -77,8 +78,7 @@ proptest! {
         }
     }
 
-    /// Among the candidates with the fewest violations the one is chosen that leaves the fewest victims without a
-    /// place.
+    /// Among the candidates with the fewest violations, the chosen one leaves the fewest victims without a place.
     #[test]
     fn preferred(crowd in crowd(Company::Related, 2..7, 6..25)) {
         let cluster = crowd.cluster();

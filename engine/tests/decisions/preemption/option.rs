@@ -17,7 +17,7 @@ use crate::random::importance::urgent;
 proptest! {
     #![proptest_config(config(120, 43))]
 
-    /// Candidates that violate a budget are passed over, and of the others the best is chosen as ever.
+    /// Candidates that violate a budget are skipped, and the best of the others is chosen by the usual order.
     #[test]
     fn budgets_can_be_made_to_hold(crowd in crowd(Company::Related, 2..7, 8..30)) {
         let cluster = crowd.cluster();
@@ -45,15 +45,15 @@ proptest! {
                 prop_assert_eq!(&found.nomination, &Nomination::Cleared);
                 prop_assert_eq!(&found.chosen, &None);
             } else {
-                // Violations count first, so whoever is best among all violates none.
+                // Violations are compared first, so if any candidate violates none, the best of all violates none.
                 prop_assert_eq!(&all_found.chosen, &found.chosen);
                 prop_assert_eq!(&all.best, &kept.best);
             }
         }
     }
 
-    /// A sample finds some of the candidates, enough of them and one that violates no budget if there is any, and
-    /// chooses the best of those; the same seed finds the same.
+    /// A sample contains some of the candidates, enough of them, and one that violates no budget if there is any. The
+    /// best of them is chosen, and the same seed gives the same sample.
     #[test]
     fn samples(
         crowd in crowd(Company::Related, 3..12, 20..50),
@@ -89,7 +89,7 @@ proptest! {
                     || (is_harmless(&sample) && sample.candidates.len() > n_wanted && n_harmless(&sample) == 1),
                 "{} candidates of {n_wanted} wanted, {n_tried} of {n_nodes} nodes tried", sample.candidates.len()
             );
-            // The best of what was found, by the naive scheduler's order.
+            // The best of the found candidates by the naive scheduler's order.
             let attempt = attempt(&naive, policy.spec(), &wire);
             let Some(found) = post_filter(&naive, policy.spec(), &wire, &attempt) else { continue };
             let is_sampled = |name: &str| sample.candidates.iter().any(|c| &*c.node == name);

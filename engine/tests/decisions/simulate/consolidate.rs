@@ -1,4 +1,5 @@
-//! Consolidation: the order in which nodes go, who takes in whom, and plans that can be carried out.
+//! Consolidation: the order in which nodes are removed, the nodes that take their pods, and plans that can be carried
+//! out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -68,7 +69,7 @@ impl Ask<'_> {
     }
 }
 
-/// `n0: a=n1@1; n2:` for the steps, `n1 NotUnderutilized` for those that stay.
+/// Summarises a plan: `n0: a=n1@1; n2:` for the steps, `n1 NotUnderutilized` for the nodes that stay.
 fn summary(planned: &Consolidation) -> (String, String) {
     let steps = planned.steps.iter();
     let steps = steps.map(|step| format!("{}: {}", step.drain.node, words(&step.drain)));
@@ -93,7 +94,7 @@ const NODES: [&str; 4] = [
     "n3 cpu=4 memory=8Gi pods=10",
 ];
 
-/// The emptiest goes first; nodes above the threshold stay, and take in what fits.
+/// The emptiest node is removed first; nodes above the threshold stay and take the pods that fit.
 #[test]
 fn the_emptiest_go_first() {
     let pods = ["a cpu=1500m node=n0", "b cpu=1 node=n1", "c cpu=3 node=n2"];
@@ -116,13 +117,14 @@ fn candidates_that_take_in_pods_stay() {
     let pods =
         ["a cpu=1 node=n0", "b cpu=1100m node=n1", "c cpu=1200m node=n2", "d cpu=1300m node=n3"];
     let cluster = cluster(&NODES, &replicas(&pods));
-    // n3 takes in two, c has no room beside them, and nobody else is left.
+    // n3 takes two pods and has no room for c, and no other node is left.
     let steps = "n0: a=n3@1; n1: b=n3@2";
     let kept = "n3 NotUnneededOtherReason; n2 NoPlaceToMovePods";
     check(&cluster, &Ask::default(), steps, kept);
 }
 
-/// Dear nodes go first, by their own price or by their label's; what is saved is told where it is known.
+/// The most expensive nodes are removed first, by their own price or by that of their label; savings are reported if
+/// prices are known.
 #[test]
 fn the_dearest_go_first() {
     let pods = ["a cpu=1 node=n0", "b cpu=500m node=n1", "c cpu=2500m node=n2"];
@@ -146,7 +148,7 @@ fn the_dearest_go_first() {
     assert_eq!(planned.savings.price_per_hour, Some(1.25));
 }
 
-/// Pods that must not move keep their node, pods that are to be waited for too, and nothing moves for it.
+/// Nodes stay whose pods must not move or have to be waited for, and no pod moves for them.
 #[test]
 fn nodes_with_pods_that_stay_are_kept() {
     let waits = json!({"metadata": {
@@ -171,7 +173,8 @@ fn nodes_with_pods_that_stay_are_kept() {
     assert_eq!(planned.disruption.n_without_controller, 1);
 }
 
-/// S-SD-6, S-SD-7: together, all moves are within every budget; in turn, budgets recover, and pods leave in waves.
+/// S-SD-6, S-SD-7: in mode Together all moves are within every budget; in turn, budgets recover between nodes, and pods
+/// leave in waves.
 #[test]
 fn budgets_bound_a_plan() {
     let pods = [
@@ -212,7 +215,7 @@ fn a_plan_that_nobody_waits_for_is_given_up() {
     assert_eq!(given_up, Err(EngineError::Cancelled));
 }
 
-/// Carries a plan out, and sees that nobody moves twice or onto a node that goes.
+/// Carries a plan out, and checks that no pod moves twice or to a removed node.
 fn check_plan(world: &World, cluster: &Cluster, ask: &Ask<'_>) -> Consolidation {
     let planned = ask.plan(cluster);
     let mut replay = Replay::new(world, cluster);

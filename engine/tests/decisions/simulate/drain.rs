@@ -1,4 +1,4 @@
-//! Drains: the rules in their order, and plans that are carried out step by step on a real cluster.
+//! Drains: the rules in their order, and plans that are carried out step by step on a fork.
 
 mod budgets;
 mod nodes;
@@ -21,15 +21,15 @@ pub(super) use plans::{recorded, world as world_of};
 /// 2026-03-01T12:00:00Z
 pub(super) const NOW: i64 = 1_772_366_400;
 
-/// A pod as [`object::pod`] reads it, with an uid, and more of it as JSON: `metadata` and `spec` are merged into what
-/// the words say.
+/// Builds a pod from words, as [`object::pod`] reads them, with a uid; `metadata` and `spec` of the JSON are merged
+/// into it.
 pub(super) fn pod(words: &str, more: Value) -> core_v1::Pod {
     let mut pod = serde_json::to_value(object::pod(words)).unwrap();
     merge(&mut pod, more);
     serde_json::from_value(pod).unwrap()
 }
 
-/// A pod that a ReplicaSet would make anew.
+/// Builds a pod that a ReplicaSet would create again.
 pub(super) fn replica(words: &str) -> core_v1::Pod {
     pod(words, json!({"metadata": {"ownerReferences": [owner("ReplicaSet", "rs")]}}))
 }
@@ -50,7 +50,7 @@ fn merge(into: &mut Value, more: Value) {
     }
 }
 
-/// A disruption budget of `namespace/name` over a selector, that allows so many.
+/// Builds a disruption budget `namespace/name` with a selector, which allows this number of evictions.
 #[allow(clippy::needless_pass_by_value, reason = "callers write the selector as `json!`")]
 pub(super) fn budget(cluster: &Cluster, name: &str, selector: Value, n_allowed: i32) -> Delta {
     let (namespace, name) = name.split_once('/').unwrap();
@@ -63,7 +63,7 @@ pub(super) fn budget(cluster: &Cluster, name: &str, selector: Value, n_allowed: 
     Delta::UpsertObject(cluster.compile_object(&budget).unwrap())
 }
 
-/// A cluster of these nodes and pods.
+/// Builds a cluster of these nodes and pods.
 pub(super) fn cluster(nodes: &[&str], pods: &[core_v1::Pod]) -> Cluster {
     let cluster = Cluster::new();
     let nodes = nodes.iter().map(|node| cluster.compile_node(&object::node(node)).unwrap());
@@ -142,7 +142,7 @@ pub(super) fn words(node: &NodeDrain) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// Why a node stays, and because of which pod.
+/// Returns why a node stays, and the pod that is the reason.
 pub(super) fn stays(node: &NodeDrain) -> Option<(UnremovableReason, Option<&str>)> {
     match &node.outcome {
         NodeOutcome::Removable { .. } => None,
@@ -152,7 +152,7 @@ pub(super) fn stays(node: &NodeDrain) -> Option<(UnremovableReason, Option<&str>
     }
 }
 
-/// The codes of cluster-autoscaler are the places in the lists (S-SD-4, S-SD-8).
+/// The codes of cluster-autoscaler are the positions in the lists (S-SD-4, S-SD-8).
 #[test]
 fn codes_are_places() {
     let blocking: Vec<&str> = BlockingReason::ALL.iter().map(|reason| reason.as_str()).collect();

@@ -1,4 +1,4 @@
-//! Fit: the answer of a loop over explanations.
+//! Fit: its answer equals that of a loop over explanations.
 
 use std::cell::Cell;
 use std::cmp::Reverse;
@@ -21,7 +21,7 @@ use berth_testing::object;
 struct Ask {
     /// Positions of the candidates among the nodes by name, in order; `None` for all.
     candidates: Option<Vec<usize>>,
-    /// For each pod in turn the position of a node.
+    /// The position of a node for each pod, in rotation.
     hints: Vec<Option<usize>>,
     options: FitOptions,
 }
@@ -53,7 +53,7 @@ impl Ask {
     }
 }
 
-/// A crowd in which nobody is promised anything, for whom an explanation would make room.
+/// Generates a crowd without nominations, for which an explanation would reserve room.
 fn crowds() -> impl Strategy<Value = Crowd> {
     let crowd = prop_oneof![
         crowd(Company::Plain, 1..MAX_NODES, 0..12),
@@ -68,7 +68,7 @@ fn crowds() -> impl Strategy<Value = Crowd> {
 /// Plugin, code and reasons of a node that refuses a pod.
 type Refusal = (Option<String>, String, Vec<String>);
 
-/// The refusals that a response lists, by node.
+/// Lists the refusals of a response, by node.
 fn listed(refusal: &FitRefusal) -> Vec<(String, Option<Refusal>)> {
     let refusals = refusal.nodes.iter().map(|(node, refusal)| {
         let plugin = refusal.plugin.map(|plugin| plugin.to_string());
@@ -88,7 +88,7 @@ fn refusal(cluster: &Cluster, verdict: &NodeVerdict) -> Option<Refusal> {
             vec!["node(s) were unschedulable".to_owned()],
         )),
         Verdict::Feasible { .. } => None,
-        // Of several filters the first names the reason, and this is the first.
+        // If several filters fail, the first one is the reason, and this filter is the first.
         Verdict::Rejected { plugin: Some(_), .. } if is_cordoned => Some((
             Some("NodeUnschedulable".to_owned()),
             "UnschedulableAndUnresolvable".to_owned(),
@@ -131,7 +131,7 @@ proptest! {
         for i in turns {
             let tie_break = TieBreak::Lexicographic;
             let request = PlaceRequest { pod: &pods[i], policy: &policy, tie_break };
-            // An attempt that would end in an error while scoring says nothing of filters.
+            // An attempt that fails while scoring has no results of the filters.
             let Ok(explained) = fork.explain(&request) else { return Ok(()) };
             let refusals: Vec<_> = names
                 .iter()
@@ -191,7 +191,7 @@ fn fit(cluster: &Cluster, pods: &[core_v1::Pod], options: FitOptions) -> Fit {
     cluster.fit(&request).unwrap()
 }
 
-/// The node, `-` for a pod that was refused, `=` for one that was skipped.
+/// Summarises the answer: the node, `-` for a refused pod, `=` for a skipped one.
 fn summary(fit: &Fit) -> String {
     let of = |result: &Result<FitOutcome, EngineError>| match result {
         Ok(FitOutcome::Fits { node, .. }) => node.to_string(),
@@ -236,14 +236,14 @@ fn pods_like_one_that_fits_nowhere_are_skipped() {
     let Ok(FitOutcome::Refused(skipped)) = &answer.results[3] else { panic!("{answer:?}") };
     assert_eq!(skipped.unschedulable.message, "0/1 nodes are available: 1 Insufficient cpu.");
     assert_eq!(summary(&fit(&cluster, &pods, FitOptions::default())), "n - - - - n - -");
-    // Of a controller with very many kinds no more than ten are remembered.
+    // If a controller has very many kinds of pods, no more than ten are remembered.
     let kinds: Vec<_> = (0..24).map(|i| owned(&format!("a-{i} cpu={}", 4 + i % 12), "a")).collect();
     let answer = fit(&cluster, &kinds, skipping);
     assert_eq!(summary(&answer), format!("{}{}- -", "- ".repeat(12), "= ".repeat(10)));
     assert_eq!((answer.n_controllers_skipped, answer.n_overflowing_controllers), (1, 1));
 }
 
-/// S-CAS-1: neither gates nor nominated pods count, and cordoned nodes take no pod whatever it tolerates.
+/// S-CAS-1: gates and nominated pods do not count, and cordoned nodes take no pod, whatever it tolerates.
 #[test]
 fn filters_alone_decide_and_never_for_a_cordoned_node() {
     let cluster = cluster(&["cordoned cpu=8 pods=10 cordoned=true", "n cpu=2 pods=10"]);
@@ -294,7 +294,7 @@ fn whoever_gives_up_gets_the_pods_tried_so_far() {
     assert_eq!(summary(&answer), "a a cancelled before a decision");
 }
 
-/// A pod is not placed beside itself.
+/// A pod that is on a node is not placed again.
 #[test]
 fn a_pod_that_is_on_a_node_is_not_tried() {
     let cluster = cluster(&["n cpu=4 pods=9"]);

@@ -1,4 +1,4 @@
-//! Headroom: the answer of copies placed one by one until one is refused.
+//! Headroom: its answer equals that of placing copies one by one until one is refused.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -37,7 +37,7 @@ fn ask(
 /// Copies by node, why the next copy is refused, and the verdict of each node on it.
 type Naive = (BTreeMap<String, usize>, HeadroomEnd, Vec<NodeVerdict>);
 
-/// Copies assumed one by one on a fork until one is refused or there are enough.
+/// Assumes copies one by one on a fork until one is refused or there are enough.
 fn one_by_one(
     cluster: &Cluster,
     pod: &core_v1::Pod,
@@ -102,7 +102,7 @@ fn companies() -> impl Strategy<Value = Crowd> {
 proptest! {
     #![proptest_config(config(300, 61))]
 
-    /// S-CAS-8: also that the cluster stays as it is.
+    /// S-CAS-8: the cluster stays unchanged, too.
     #[test]
     fn headroom_is_placing_copies_one_by_one(
         crowd in companies(),
@@ -139,8 +139,8 @@ proptest! {
         }
     }
 
-    /// Naming all nodes equals naming none. If fewer are named, only these take copies, and all of them are full in
-    /// the end.
+    /// Naming all nodes equals naming none. If fewer are named, only these take copies, and in the end all of them are
+    /// full.
     #[test]
     fn some_nodes_may_take_copies(crowd in companies(), seed in any::<u64>(), kept in any::<u8>()) {
         let cluster = crowd.cluster();
@@ -168,7 +168,7 @@ proptest! {
                 n += 1;
             }
         }
-        // What the copies' claims were bound to does not stand in their specs.
+        // The volumes to which the copies' claims were bound are not in their specs.
         let has_volumes = !pod.spec.as_ref().unwrap().volumes.is_empty();
         let next = &copy(&cluster, &pod, n);
         let Ok(next) = fork.explain(&PlaceRequest { pod: next, policy: rules.0, tie_break: rules.1 })
@@ -181,7 +181,7 @@ proptest! {
     }
 }
 
-/// Whether the parts of an answer agree with each other.
+/// Checks that the parts of an answer agree with each other.
 fn accounted(headroom: &Headroom) -> Result<(), String> {
     let open = || headroom.nodes.iter().filter(|node| node.is_open);
     if open().count() != headroom.n_open {
@@ -224,7 +224,7 @@ fn cluster(nodes: &[&str], pods: &[&str]) -> Cluster {
     cluster
 }
 
-/// `NODE:COPIES` for each node with room, and for each stop `REASON:NODES:COPIES`.
+/// Summarises an answer: `NODE:COPIES` for each node with room, and `REASON:NODES:COPIES` for each reason to stop.
 fn summary(headroom: &Headroom) -> (String, String) {
     let open = headroom.nodes.iter().filter(|node| node.is_open);
     let nodes: Vec<_> = open.map(|node| format!("{}:{}", node.node, node.n_fit)).collect();
@@ -264,7 +264,7 @@ fn what_runs_out_first_is_told_of_nodes_that_had_room() {
     assert_eq!(alone, [("cpu", 16 + 4 + 128), ("memory", 4 + 32 + 64), ("pods", 110 + 110 + 3)]);
     let cpu = &headroom.resources[0];
     assert_eq!((cpu.free_before, cpu.free_after, cpu.n_nodes_short), (74_000, 68_500, 1));
-    // As many as fit are not too many to ask for.
+    // A maximum of exactly the number that fits leads to the same end.
     let all = ask(&cluster, &pod, rules, 11, None).unwrap();
     assert_eq!((&all.end, all.n_fit), (&headroom.end, 11));
     let fewer = ask(&cluster, &pod, rules, 10, None).unwrap();
@@ -291,7 +291,7 @@ fn copies_stand_in_each_others_way() {
     check("p cpu=500m port=80", ("a1:1 a2:1 b1:1", ports));
     let far = "node(s) didn't match pod anti-affinity rules";
     check("p cpu=500m label:app=x far=zone,app:x", ("a1:1 a2:0 b1:1", &format!("{far}:3:2")));
-    // Zone b takes two, so zone a may have three.
+    // Zone b takes two copies, so zone a may have three.
     let spread = "node(s) didn't match pod topology spread constraints:2:3, Insufficient cpu:1:2";
     let pod = "p cpu=500m label:app=x spread=zone,1,DoNotSchedule,app:x";
     check(pod, ("a1:2 a2:1 b1:2", spread));
@@ -326,7 +326,7 @@ fn a_node_that_is_not_there_is_named() {
     assert_eq!(error.to_string(), "`node_names[1]`: the cluster has no node `gone`");
 }
 
-/// Replicas of a StatefulSet are named as copies are: what one of them was promised is not a copy's.
+/// Copies are named like replicas of a StatefulSet, but a replica's nomination is not a copy's.
 #[test]
 fn a_copy_is_nobody_that_waits() {
     let cluster = cluster(&["n cpu=4 pods=9"], &[]);

@@ -1,4 +1,4 @@
-//! Scale-in: the choice held against all others, and each line of its order.
+//! Scale-in: the choice compared with all others, and each criterion of its order.
 
 use std::collections::BTreeMap;
 
@@ -15,12 +15,12 @@ use berth_testing::object;
 const ZONE: &str = "topology.kubernetes.io/zone";
 const HOST: &str = "kubernetes.io/hostname";
 
-/// A node with the labels that every node has.
+/// Builds a node with the labels that every node has.
 fn node(name: &str, zone: &str, more: &str) -> core_v1::Node {
     object::node(&format!("{name} cpu=64 pods=110 label:{ZONE}={zone} label:{HOST}={name} {more}"))
 }
 
-/// A ready pod of a ReplicaSet.
+/// Builds a ready pod of a ReplicaSet.
 fn replica(text: &str) -> core_v1::Pod {
     let mut pod = object::pod(&format!("{text} label:app=web"));
     let status = pod.status.get_or_insert_default();
@@ -70,7 +70,7 @@ fn ask(cluster: &Cluster, n: usize, keys: &[&str]) -> Result<ScaleIn, EngineErro
     cluster.choose_scale_in(&ScaleInRequest { replicas, n, topology_keys: &keys, cancelled })
 }
 
-/// Names, each with why.
+/// Returns the chosen pods by name, each with its reason.
 fn summary(answer: &ScaleIn) -> Vec<(String, ScaleInReason)> {
     answer.pods.iter().map(|pod| (pod.pod.name.to_string(), pod.reason)).collect()
 }
@@ -82,7 +82,8 @@ fn check(nodes: &[core_v1::Node], pods: &[core_v1::Pod], expected: &[(&str, Scal
     assert_eq!(summary(&answer), expected);
 }
 
-/// For how many replicas each host of each zone has: how uneven zones are, then hosts; and the skew of zones.
+/// Returns how uneven zones and then hosts are, and the skew of zones, for the number of replicas on each host of each
+/// zone.
 fn unevenness(zones: &[Vec<usize>]) -> (usize, usize, usize) {
     let sums: Vec<usize> = zones.iter().map(|hosts| hosts.iter().sum()).collect();
     let squares = |numbers: &[usize]| numbers.iter().map(|n| n * n).sum::<usize>();
@@ -137,7 +138,7 @@ fn spread_out(zones: &[Vec<usize>], more: &str) -> Cluster {
 proptest! {
     #![proptest_config(config(200, 63))]
 
-    /// No other choice leaves zones, and then hosts, more even; nor the zones with a smaller skew.
+    /// No other choice leaves zones, and then hosts, more even, nor zones with a smaller skew.
     #[test]
     fn nothing_else_is_spread_better(zones in vec(vec(0..4_usize, 1..4), 1..4), n in 1..6_usize) {
         let n_replicas = zones.concat().iter().sum::<usize>();
@@ -172,7 +173,7 @@ proptest! {
         prop_assert_eq!(answer.emptied_nodes.iter().map(ToString::to_string).collect::<Vec<_>>(), emptied);
     }
 
-    /// A hard constraint is never violated by more than the best choice for it leaves, whatever stands before it in the
+    /// A hard constraint is violated no more than by the best choice for it, whatever constraints precede it in the
     /// spec.
     #[test]
     fn a_hard_constraint_comes_first(zones in vec(vec(0..4_usize, 1..4), 1..4), n in 1..6_usize, max_skew in 1..4_usize) {
@@ -198,7 +199,7 @@ proptest! {
 fn violations_of_hard_constraints_are_mended_before_anything_is_evened_out() {
     let by_zone = format!("spread={ZONE},5,DoNotSchedule,app:web");
     let by_host = format!("spread={HOST},1,DoNotSchedule,app:web");
-    // Zone 0 has more, but host n1-0 has two more than another host.
+    // Zone 0 has more replicas, but host n1-0 has two more than any other host.
     let zones = vec![vec![1, 1, 1, 1], vec![3]];
     let answer = ask(&spread_out(&zones, &format!("{by_zone} {by_host}")), 2, &[]).unwrap();
     let expected = ["p1-0-0", "p1-0-1"].map(|name| (name.to_owned(), ScaleInReason::Violation));
@@ -207,7 +208,7 @@ fn violations_of_hard_constraints_are_mended_before_anything_is_evened_out() {
     assert_eq!(skews, [(1, 3), (2, 0)]);
 }
 
-/// S-PTS-6: with fewer domains than are demanded the smallest number is 0.
+/// S-PTS-6: with fewer domains than the required minimum, the smallest count is 0.
 #[test]
 fn domains_that_are_missing_count_as_empty() {
     let zones = vec![vec![2], vec![2]];
@@ -229,7 +230,7 @@ fn pods_that_are_not_ready_go_first() {
     ];
     let (not_ready, spread) = (ScaleInReason::NotReady, ScaleInReason::Spread);
     check(&nodes, &pods, &[("p3", not_ready), ("p2", not_ready), ("p1", ScaleInReason::Younger)]);
-    // Of equally crowded hosts the one with the youngest pod, and of pods that are all alike the first.
+    // Of equally crowded hosts the one with the youngest pod is chosen, and of equal pods the first.
     let ready = [pods[0].clone(), pods[1].clone(), replica("p2 node=b started=30")];
     check(&nodes, &ready, &[("p1", spread), ("p2", ScaleInReason::Younger)]);
 }
@@ -297,7 +298,7 @@ fn disruption_budgets_are_counted() {
         Delta::UpsertObject(cluster.compile_object(&budget).unwrap())
     };
     assert_eq!(cluster.apply(vec![budget(0)]).rejected, []);
-    // Of all on one host the one goes that nothing guards.
+    // If all are on one host, the pod that no budget covers is chosen.
     let answer = ask(&cluster, 1, &[HOST]).unwrap();
     assert_eq!(summary(&answer), [("p1".to_owned(), ScaleInReason::Budget)]);
     assert_eq!(answer.budgets, []);
@@ -367,7 +368,7 @@ fn who_counts_as_a_replica() {
     assert!(error.starts_with("`selector`: must have at least one requirement"), "{error}");
 }
 
-/// A replica that does not hold its node does not empty it.
+/// The removal of a replica that does not count for the emptiness of its node does not empty a node with another pod.
 #[test]
 fn a_node_is_empty_when_nothing_holds_it() {
     let nodes = [node("a", "x", ""), node("b", "x", "")];
@@ -383,7 +384,7 @@ fn a_node_is_empty_when_nothing_holds_it() {
     assert_eq!(answer.emptied_nodes.iter().map(|n| &**n).collect::<Vec<_>>(), ["b"]);
 }
 
-/// A feed that tells no resource versions is heard as well.
+/// Updates of a feed without resource versions count as well.
 #[test]
 fn readiness_counts_as_it_was_told_last() {
     let nodes = [node("a", "x", ""), node("b", "x", "")];

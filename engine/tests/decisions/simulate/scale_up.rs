@@ -1,5 +1,5 @@
-//! Scale-ups: random ones against the rules written out, and small ones by hand.
-//! Rules: S-CAS-1 to S-CAS-8, S-BIN-1 to S-BIN-4.
+//! Scale-ups: random ones compared with a plain implementation of the rules, and small examples. Rules:
+//! S-CAS-1 to S-CAS-8, S-BIN-1 to S-BIN-4.
 
 mod estimator;
 
@@ -15,7 +15,7 @@ use crate::random::config;
 use berth_testing::object;
 use estimator::{Estimate, Group, Waiting, World};
 
-/// Words of pods, and what they ask for in milli-CPU and bytes of memory.
+/// Words of pods, with their requests in milli-CPU and bytes of memory.
 const KINDS: [(&str, (i64, i64)); 11] = [
     ("cpu=500m", (500, 0)),
     ("cpu=1500m memory=1Gi", (1500, 1 << 30)),
@@ -47,7 +47,7 @@ const TEMPLATES: [(&str, (i64, i64)); 5] = [
     ("cpu=2 memory=4Gi pods=5 label:zone=a cordoned=true", (2000, 4 << 30)),
 ];
 
-/// Kinds by number, of a few workloads.
+/// Generates a few workloads: kind by number, controller, priority and number of pods.
 fn workloads() -> impl Strategy<Value = Vec<(usize, Option<usize>, i32, usize)>> {
     let controller = prop_oneof![Just(None), (0..3_usize).prop_map(Some)];
     proptest::collection::vec((0..KINDS.len(), controller, 0..2, 1..5_usize), 1..6)
@@ -71,7 +71,7 @@ fn groups(cluster: &Cluster, templates: &[Template]) -> (Vec<NodeGroup>, Vec<Gro
     let of = |(number, (template, has_daemon, room)): (usize, &Template)| {
         let (words, has) = TEMPLATES[*template];
         let daemons = if *has_daemon { vec!["cpu=100m label:app=even", "port=80"] } else { vec![] };
-        // What a new node loses, and a name that no copy keeps.
+        // Taints that a new node does not have, and a hostname that no copy keeps.
         let text = format!(
             "template {words} taint=node.kubernetes.io/not-ready=:NoExecute taint=boot=:NoSchedule \
              label:kubernetes.io/hostname=template"
@@ -96,11 +96,11 @@ fn groups(cluster: &Cluster, templates: &[Template]) -> (Vec<NodeGroup>, Vec<Gro
     templates.iter().enumerate().map(of).unzip()
 }
 
-/// A cluster of nodes with a pod each, of a kind that the node may not even take.
+/// Returns a cluster of nodes with a pod each, which the node might not even admit.
 fn cluster_of(nodes: &[(usize, usize)]) -> Cluster {
     let cluster = Cluster::new();
     for (n, (node, pod)) in nodes.iter().enumerate() {
-        // One of them has a name that a template's copy would have.
+        // One node has the name that a copy of a template would get.
         let name = if n == 3 { "template-node-1".to_owned() } else { format!("n{n}") };
         let text = format!("{name} {} label:kubernetes.io/hostname={name}", NODES[*node]);
         let mut deltas =
@@ -123,7 +123,7 @@ fn summary(option: &ScaleUpOption) -> Estimate {
     }
 }
 
-/// Groups of pods that are left for one reason are one.
+/// Merges groups of pods that are left for the same reason.
 fn merged(mut estimate: Estimate) -> Estimate {
     estimate.left.sort();
     let mut left: Vec<(LeftReason, Vec<usize>)> = Vec::new();
@@ -193,7 +193,7 @@ fn group(cluster: &Cluster, id: &str, template: &str) -> NodeGroup {
     }
 }
 
-/// `n` pods of one Job.
+/// Compiles `n` pods of one Job.
 fn replicas(cluster: &Cluster, name: &str, words: &str, n: usize) -> Vec<Pod> {
     let mut pod = object::pod(&format!("{name} {words}"));
     pod.metadata.as_mut().unwrap().owner_references = vec![owner(name)];
@@ -240,7 +240,7 @@ fn sizes(option: &ScaleUpOption) -> Vec<usize> {
     option.nodes.iter().map(|node| node.pods.len()).collect()
 }
 
-/// Why pods are left: plugins with the number of pods.
+/// Returns the plugins for which pods are left, with the number of pods.
 fn plugins(option: &ScaleUpOption) -> Vec<(Plugin, usize)> {
     let reasons = option.left.iter().map(|left| match &left.reason {
         LeftReason::Misfit(misfit) => (misfit.plugin, left.pods.len()),
@@ -266,7 +266,7 @@ fn pods_that_keep_apart_need_a_node_each() {
     assert_eq!((option.skew(), option.n_placed()), (0, 7));
 }
 
-/// Nodes of one zone take no more than the skew; the empty node that showed it is not told of.
+/// Nodes of one zone take no more pods than the skew allows; the empty node that was added last is not reported.
 #[test]
 fn a_spread_over_zones_ends_with_the_zone() {
     let zones = ["n0 cpu=4 pods=9 label:zone=a", "n1 pods=9 label:zone=b"];
@@ -279,7 +279,7 @@ fn a_spread_over_zones_ends_with_the_zone() {
         group(&cluster, "in-c", "cpu=2 pods=9 label:zone=c"),
     ];
     let answer = simulate(&cluster, &pods, &groups);
-    // In zone a there is one: zone b may have three.
+    // Zone a has one pod, so zone b may have three.
     assert_eq!(sizes(&answer.options[0]), [2, 1]);
     assert_eq!(plugins(&answer.options[0]), [(Plugin::PodTopologySpread, 5)]);
     assert_eq!(answer.options[0].stop, ScaleUpStop::NothingMoreFits);
@@ -289,7 +289,7 @@ fn a_spread_over_zones_ends_with_the_zone() {
     assert_eq!(answer.unhelped.len(), 5);
 }
 
-/// S-CAS-6: what comes with a node takes its room, what a new node loses does not count.
+/// S-CAS-6: pods that come with a node use its room; taints that a new node does not keep have no effect.
 #[test]
 fn template_nodes_bring_their_pods_and_lose_their_passing_taints() {
     let cluster = cluster(&[], &[]);
@@ -312,7 +312,7 @@ fn template_nodes_bring_their_pods_and_lose_their_passing_taints() {
     assert_eq!(simulate(&cluster, &named, &[group]).options[0].n_nodes(), 1);
 }
 
-/// S-CAS-4: highest priority first, hints before that, and round and round.
+/// S-CAS-4: the highest priority first, hints before other nodes, and nodes in rotation.
 #[test]
 fn existing_nodes_are_filled_first() {
     let nodes = ["n0 cpu=2 pods=9", "n1 cpu=2 pods=9", "n2 cpu=2 pods=9 cordoned=true"];
@@ -372,7 +372,7 @@ fn limits_end_it_and_are_named() {
     check(none, &group, 0, ScaleUpLimit::GroupSize);
 }
 
-/// S-BIN-3: pods that are spread over hosts and that the newest node is too full for look everywhere else.
+/// S-BIN-3: pods with a spread over hosts, for which the newest node is too full, try every other node.
 #[test]
 fn a_spread_over_hosts_looks_at_every_node() {
     let words = "cpu=1 label:app=web spread=kubernetes.io/hostname,1,DoNotSchedule,app:web";
@@ -382,7 +382,7 @@ fn a_spread_over_hosts_looks_at_every_node() {
     let mut group = group(&cluster, "g", "cpu=9 pods=9");
     group.max_size = Some(2);
     let answer = simulate(&cluster, &pods, &[group]);
-    // n0 takes the first; it is full then, and each new node takes as many as the others have, and one more.
+    // n0 takes the first pod and is full then; each new node takes as many as the others have, plus one.
     let option = &answer.options[0];
     assert_eq!(answer.on_existing.len(), 1);
     assert_eq!((sizes(option), option.stop), (vec![3, 1], ScaleUpStop::AllPlaced));
@@ -449,7 +449,7 @@ fn nodes_are_split_over_groups_that_are_alike() {
         let answer = cluster.simulate_scale_up(&request).unwrap();
         answer.options.into_iter().map(|option| option.split).collect()
     };
-    // From 4, 1 and 2 of at most 3: two for b, then b and c one each, and b and a by turns.
+    // From sizes 4, 1 and 2, the last of at most 3: two for b, then one each for b and c, then b and a in turn.
     let expected = vec![(0, 2), (1, 4), (2, 1)];
     let none = Vec::new();
     let alike = expected.clone();
@@ -459,7 +459,7 @@ fn nodes_are_split_over_groups_that_are_alike() {
     assert_eq!(split(ignored)[0].iter().map(|(group, _)| *group).collect::<Vec<_>>(), [0, 1, 2, 4]);
 }
 
-/// An option is one group's, without packing first; more nodes than the autoscaler counted are not had.
+/// An option is simulated for one group, without packing first, and with no more nodes than the autoscaler counted.
 #[test]
 fn an_option_is_simulated_by_itself() {
     let cluster = cluster(&["n0 cpu=64 pods=99"], &[]);
@@ -511,7 +511,7 @@ fn nothing_asked_is_nothing_answered() {
     assert_eq!(given_up.unwrap_err(), EngineError::Cancelled);
 }
 
-/// S-CAS-8: several callers at once get what one gets, and the cluster stays as it is.
+/// S-CAS-8: concurrent callers get the same answer as a single one, and the cluster stays unchanged.
 #[test]
 fn callers_do_not_see_each_other() {
     let nodes: Vec<String> =
@@ -543,7 +543,7 @@ fn callers_do_not_see_each_other() {
     assert_eq!(alone.generation, after.generation());
 }
 
-/// The list of an autoscaler is some seconds old: who is on a node by now asks for no other.
+/// The list of an autoscaler is some seconds old: a pod that is on a node by now needs no other.
 #[test]
 fn an_option_leaves_out_pods_that_are_on_nodes_by_now() {
     let cluster = cluster(&["n0 cpu=4 pods=9"], &["p-0 cpu=2 node=n0", "p-1 cpu=2 node=gone"]);
@@ -561,7 +561,7 @@ fn an_option_leaves_out_pods_that_are_on_nodes_by_now() {
     assert_eq!((option.n_placed(), option.left.len()), (1, 0));
 }
 
-/// Pods without anything in common are each tried on a node of each group. A caller can cancel meanwhile.
+/// Pods that have nothing in common are each tried on a node of each group. Meanwhile the caller can cancel.
 #[test]
 fn whoever_gives_up_is_heard_while_groups_are_tried() {
     let cluster = cluster(&[], &[]);
@@ -578,7 +578,7 @@ fn whoever_gives_up_is_heard_while_groups_are_tried() {
     };
     let (answer, n_asked) = ask(usize::MAX);
     assert_eq!(answer, Ok(640));
-    // Ten times while pods are packed, and as often for each group.
+    // The callback is called ten times while pods are packed, and as often for each group.
     assert!(n_asked >= 30, "{n_asked}");
     assert_eq!(ask(15), (Err(EngineError::Cancelled), 16));
 }

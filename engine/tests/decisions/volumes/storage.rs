@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use berth_engine::{Cluster, ClusterState, Delta, Object, Pod, PodKey};
 use serde_json::{Value, json};
 
-/// A node of a zone named like it.
+/// Builds a node in a zone of the same name.
 pub(crate) fn node(cluster: &Cluster, name: &str) -> Delta {
     let wire = json!({
         "metadata": {"name": name, "labels": {"host": name, "topology.kubernetes.io/zone": name}},
@@ -14,7 +14,7 @@ pub(crate) fn node(cluster: &Cluster, name: &str) -> Delta {
     Delta::UpsertNode(cluster.compile_node(&serde_json::from_value(wire).unwrap()).unwrap())
 }
 
-/// A pod of namespace `default` with these claims; its uid is its name.
+/// Builds a pod of namespace `default` with these claims; its uid is its name.
 pub(crate) fn pod(cluster: &Cluster, name: &str, claims: &[&str]) -> Pod {
     let volume = |(i, claim): (usize, &&str)| json!({"name": i.to_string(), "persistentVolumeClaim": {"claimName": claim}});
     let volumes: Vec<Value> = claims.iter().enumerate().map(volume).collect();
@@ -25,13 +25,13 @@ pub(crate) fn pod(cluster: &Cluster, name: &str, claims: &[&str]) -> Pod {
     cluster.compile_pod(&serde_json::from_value(wire).unwrap()).unwrap()
 }
 
-/// A class that waits for the first consumer.
+/// Builds a class that waits for the first consumer.
 pub(crate) fn class(name: &str, provisioner: &str) -> Value {
     json!({"kind": "StorageClass", "metadata": {"name": name}, "provisioner": provisioner,
         "volumeBindingMode": "WaitForFirstConsumer"})
 }
 
-/// An available volume of class `local` on one node.
+/// Builds an available volume of class `local` on one node.
 pub(crate) fn local_volume(name: &str, host: &str, size: &str) -> Value {
     let host = json!({"key": "host", "operator": "In", "values": [host]});
     json!({"kind": "PersistentVolume", "metadata": {"name": name}, "status": {"phase": "Available"},
@@ -40,21 +40,21 @@ pub(crate) fn local_volume(name: &str, host: &str, size: &str) -> Value {
             "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [host]}]}}}})
 }
 
-/// A volume of the driver `csi.example.com`.
+/// Builds a volume of the driver `csi.example.com`.
 pub(crate) fn csi_volume(name: &str, handle: &str) -> Value {
     json!({"kind": "PersistentVolume", "metadata": {"name": name}, "status": {"phase": "Bound"},
         "spec": {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"],
             "csi": {"driver": "csi.example.com", "volumeHandle": handle}}})
 }
 
-/// A claim without a volume.
+/// Builds a claim without a volume.
 pub(crate) fn claim(name: &str, class: &str, size: &str) -> Value {
     json!({"kind": "PersistentVolumeClaim", "metadata": {"name": name, "namespace": "default", "uid": name},
         "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": class,
             "resources": {"requests": {"storage": size}}}})
 }
 
-/// A claim with its volume.
+/// Builds a claim with its volume.
 pub(crate) fn bound_claim(name: &str, class: &str, volume: &str) -> Value {
     let mut claim = claim(name, class, "1Gi");
     claim["spec"]["volumeName"] = json!(volume);
@@ -103,7 +103,7 @@ pub(crate) fn delete(cluster: &Cluster, pod: &Pod) {
     cluster.apply(vec![Delta::DeletePod { key: pod.key().clone(), uid: None }]);
 }
 
-/// Numbers that depend on a seed alone.
+/// Pseudorandom numbers that depend only on a seed.
 struct Dice(u64);
 
 impl Dice {
@@ -129,7 +129,7 @@ const SIZES: [&str; 3] = ["1Gi", "2Gi", "4Gi"];
 /// Objects of a cluster, by kind and name.
 type Held = BTreeMap<(String, String), Value>;
 
-/// A cluster after many random events, and one that was told the outcome at once.
+/// Returns a cluster after many random events, and one that received the final objects at once.
 pub(crate) fn walk(seed: u64) -> (Cluster, Cluster) {
     let (cluster, mut dice, mut held) = (Cluster::new(), Dice(seed), Held::new());
     for _ in 0..200 {
@@ -150,7 +150,7 @@ pub(crate) fn walk(seed: u64) -> (Cluster, Cluster) {
     (cluster, expected)
 }
 
-/// Pods that ask for what walks are about.
+/// Returns pods that request the storage of the walks.
 pub(crate) fn probes(cluster: &Cluster) -> Vec<Pod> {
     let mut dice = Dice(7);
     let probe = |i: usize| {
@@ -192,7 +192,7 @@ fn event(cluster: &Cluster, dice: &mut Dice, held: &mut Held) -> Vec<Delta> {
     let key = |part: &Value| part.as_str().unwrap().to_owned();
     let key = (key(&wire["kind"]), key(&wire["metadata"]["name"]));
     let mut deltas = Vec::new();
-    // A bound pod never changes its node: it goes and another of its name comes.
+    // A bound pod never changes its node: it is deleted, and another one of its name is added.
     let goes = dice.roll(4) == 0;
     if goes || key.0 == "Pod" {
         deltas.push(delete_of(cluster, &wire));

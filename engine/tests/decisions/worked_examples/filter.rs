@@ -35,7 +35,7 @@ fn five_nodes_without_room() {
     );
 }
 
-/// S-FIT-7, S-FIT-8, S-FIT-10: every failure is told, and what exceeds the whole node is unresolvable.
+/// S-FIT-7, S-FIT-8, S-FIT-10: every failure is reported, and a request that exceeds the whole node is unresolvable.
 #[test]
 fn every_missing_resource_is_told() {
     let cluster = cluster(
@@ -51,7 +51,8 @@ fn every_missing_resource_is_told() {
     assert_eq!(verdicts(&cluster, "p memory=1"), ["ok", "ok", "U: Too many pods"]);
 }
 
-/// S-FIT-13: a node that shrank under its pods has less than nothing; S-FIT-8: nothing wanted, nothing checked.
+/// S-FIT-13: a node that shrank below its pods' requests has negative room; S-FIT-8: a pod without requests is not
+/// checked.
 #[test]
 fn an_overcommitted_node_takes_only_what_asks_for_nothing() {
     let cluster = cluster(&["n1 cpu=4 memory=8Gi pods=9"], &["a node=n1 cpu=4"]);
@@ -61,7 +62,7 @@ fn an_overcommitted_node_takes_only_what_asks_for_nothing() {
     assert_eq!(verdicts(&cluster, "p cpu=2"), ["UU: Insufficient cpu"]);
 }
 
-/// S-FIT-11 and S-FIT-12: what the policy leaves out; a device class's name is a resource like any other here.
+/// S-FIT-11 and S-FIT-12: resources that the policy ignores; here a device class's name is an ordinary resource.
 #[test]
 fn ignored_and_implicit_resources() {
     let device = "deviceclass.resource.kubernetes.io/gpu";
@@ -108,7 +109,7 @@ fn cordoned_nodes() {
     }
 }
 
-/// The table of section 2.3; S-TNT-3's gate is off.
+/// The table of section 2.3; the gate of S-TNT-3 is off.
 #[test]
 fn taints_and_tolerations() {
     for (taint, pod, expected) in [

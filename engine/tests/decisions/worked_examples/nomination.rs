@@ -27,12 +27,12 @@ fn a_nominated_pod_counts_for_its_equals_and_lessers() {
     );
     assert_eq!(verdicts(&cluster, "p cpu=2"), [NO_CPU, too_small]);
     assert_eq!(verdicts(&cluster, "p cpu=2 priority=6"), ["ok", too_small]);
-    // It does not count against itself: it goes by its uid (S-NOM-1).
+    // It does not count against itself, because pods are compared by uid (S-NOM-1).
     assert_eq!(verdicts(&cluster, "q cpu=3 priority=5"), ["ok"]);
     assert_eq!(verdicts(&cluster, "other uid=q cpu=3 priority=5"), ["ok", too_small]);
 }
 
-/// S-NOM-4, S-CCH-2: a pod that is bound or gone is not nominated.
+/// S-NOM-4, S-CCH-2: the nomination of a pod ends when it is bound or deleted.
 #[test]
 fn a_nomination_ends_with_the_wait() {
     let cluster = three_nodes();
@@ -45,7 +45,7 @@ fn a_nomination_ends_with_the_wait() {
     assert_eq!(verdicts(&cluster, "p cpu=2 priority=5")[0], "ok");
 }
 
-/// S-CYC-8: a pod that is assumed takes its room once, for its nomination is gone.
+/// S-CYC-8: the room of an assumed pod counts once, because its nomination ends.
 #[test]
 fn an_assumed_pod_is_not_nominated_any_more() {
     let cluster = three_nodes();
@@ -58,8 +58,8 @@ fn an_assumed_pod_is_not_nominated_any_more() {
     assert_eq!(verdicts(&cluster, "p cpu=2")[0], NO_CPU);
 }
 
-/// A pod whose own nomination is n1, with n1 and n3 both fitting, goes to n1 alone; what does not fit any more does not
-/// hold it (S-CYC-3, S-PRE-26).
+/// A pod nominated to n1 goes to n1 even if n3 is feasible too; if it does not fit on n1 any more, it goes elsewhere
+/// (S-CYC-3, S-PRE-26).
 #[test]
 fn the_nominated_node_comes_first() {
     let nodes = ["n1 cpu=4 memory=8Gi pods=9", "n3 cpu=8 memory=16Gi pods=9"];
@@ -83,7 +83,7 @@ fn the_nominated_node_comes_first() {
     assert_eq!(placed(&["a node=n1 cpu=3"]), (2, on("n3")));
 }
 
-/// S-NOM-3: in pass 1 a nominated pod counts for ports and anti-affinity too, unless the plugin is skipped (S-PF-1).
+/// S-NOM-3: in pass 1 a nominated pod also counts for ports and anti-affinity, unless the plugin is skipped (S-PF-1).
 #[test]
 fn a_nominated_pod_counts_in_every_filter() {
     let nodes =
@@ -96,7 +96,7 @@ fn a_nominated_pod_counts_in_every_filter() {
         verdicts(&cluster, "p far=host,app:x"),
         ["U: node(s) didn't match pod anti-affinity rules", "ok"]
     );
-    // Nobody on a node keeps `app=y` off and the pod has no terms, so InterPodAffinity skips, and its hooks with it.
+    // No pod on a node repels `app=y` and the pod has no terms, so InterPodAffinity skips, together with its hooks.
     assert_eq!(verdicts(&cluster, "p label:app=y"), ["ok", "ok"]);
     assert_eq!(
         verdicts(&cluster, "p label:app=y far=host,app:z"),
@@ -104,7 +104,7 @@ fn a_nominated_pod_counts_in_every_filter() {
     );
 }
 
-/// S-NOM-1: what fits beside nominated pods has to fit without them too, as one with affinity to such a pod does not.
+/// S-NOM-1: a pod must fit with the nominated pods and also without them, unlike one with affinity to such a pod.
 #[test]
 fn both_passes_have_to_succeed() {
     let nodes = ["n1 cpu=4 memory=8Gi pods=9 label:host=n1"];
@@ -113,7 +113,7 @@ fn both_passes_have_to_succeed() {
     assert_eq!(verdicts(&cluster, "p near=host,app:x"), [affinity]);
 }
 
-/// S-PRE-21, S-PRE-24, S-NOMC-1: what an attempt says of nominations, carried out.
+/// S-PRE-21, S-PRE-24, S-NOMC-1: the nominations of an attempt, applied to the cluster.
 #[test]
 fn nominating_clears_lower_nominations() {
     let cluster = cluster(
@@ -133,7 +133,7 @@ fn nominating_clears_lower_nominations() {
     cluster.apply(vec![Delta::DeletePod { key: PodKey::new("default", "a"), uid: None }]);
     assert_eq!(verdicts(&cluster, "low cpu=1 priority=2"), [NO_CPU]);
     assert_eq!(verdicts(&cluster, "other cpu=4 priority=10"), ["ok"]);
-    // A feed that knows of no nomination leaves the one in memory.
+    // An update without a nomination leaves the one in memory.
     cluster.apply(vec![Delta::UpsertPod(
         cluster.compile_pod(&object::pod(&format!("{text} label:app=x version=2"))).unwrap(),
     )]);

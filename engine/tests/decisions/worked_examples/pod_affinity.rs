@@ -38,7 +38,8 @@ fn namespace_selectors() {
             "{selector}"
         );
     }
-    // In the other direction the incoming pod's namespace has labels, or none where it has no object.
+    // In the other direction the selector is evaluated on the labels of the incoming pod's namespace, or on none if it
+    // has no object.
     for (selector, unlabelled, labelled) in [
         ("-", "ok", "ok"),
         ("*", THEIRS, THEIRS),
@@ -58,7 +59,7 @@ fn namespace_selectors() {
     }
 }
 
-/// S-IPA-7: order of the three checks, and what a missing key does to each.
+/// S-IPA-7: the order of the three checks, and the effect of a missing key on each.
 #[test]
 fn required_terms() {
     let nodes = [node("n1", "a"), node("n2", "a"), node("n3", "b"), node("n4", "")];
@@ -77,7 +78,8 @@ fn required_terms() {
     assert_eq!(verdicts(&cluster, "p near=zone,app:x near=zone,app:y"), [NEAR; 4]);
 }
 
-/// S-IPA-7: the first pod of a series needs nobody, as long as nobody matches anywhere; S-IPA-9: where the key is.
+/// S-IPA-7: the first pod of a series needs no other pod, as long as none matches anywhere; S-IPA-9: on nodes that have
+/// the key.
 #[test]
 fn first_of_a_series() {
     let nodes = [node("n1", "a"), node("n2", "")];
@@ -91,7 +93,7 @@ fn first_of_a_series() {
     assert_eq!(verdicts(&elsewhere, first), [NEAR, "ok"]);
 }
 
-/// S-IPA-6, W-SEL-6: a term that does not parse refuses its own pod, and of another pod its whole list is left out.
+/// S-IPA-6, W-SEL-6: a term that does not parse refuses its own pod; in an existing pod its whole list is ignored.
 #[test]
 fn unparsable_terms() {
     let nodes = [node("n1", "a")];

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::{cluster, preempt, upsert};
 
-/// `NODE: VICTIM…` of a candidate, the most important victim first, with `!` for each violated budget.
+/// Describes a candidate: `NODE: VICTIM…`, the most important victim first, with `!` for each violated budget.
 fn describe(candidate: &Candidate) -> String {
     let victims: Vec<&str> = candidate.victims.iter().map(|victim| &*victim.pod.name).collect();
     let violations = "!".repeat(candidate.n_pdb_violations as usize);
@@ -17,13 +17,13 @@ fn candidates(list: &CandidateList) -> Vec<String> {
     list.candidates.iter().map(describe).collect()
 }
 
-/// The candidate that is chosen.
+/// Returns the chosen candidate.
 fn chosen(cluster: &Cluster, pod: &str) -> String {
     let post_filter = preempt(cluster, pod).preemption.post_filter.unwrap();
     describe(&post_filter.chosen.unwrap())
 }
 
-/// A budget in `default` over `app=x`.
+/// Adds a budget in `default` over `app=x`.
 fn budget(cluster: &Cluster, allowed: i32, disrupted: &[&str]) {
     let evicted: serde_json::Map<_, _> =
         disrupted.iter().map(|name| ((*name).to_owned(), json!("2026-01-01T00:00:00Z"))).collect();
@@ -37,7 +37,7 @@ fn budget(cluster: &Cluster, allowed: i32, disrupted: &[&str]) {
 
 const POD: &str = "p cpu=2 priority=100";
 
-/// Section 4.4, first row: equal through the number of victims, so the one that started later (S-PRE-19).
+/// Section 4.4, first row: candidates are equal up to the number of victims, so the later start decides (S-PRE-19).
 #[test]
 fn the_latest_of_the_earliest_starts() {
     let nodes = ["n1 cpu=4 memory=8Gi pods=9", "n2 cpu=4 memory=8Gi pods=9"];
@@ -60,7 +60,7 @@ fn the_latest_of_the_earliest_starts() {
     assert_eq!(post_filter.message, "", "S-ERR-6");
 }
 
-/// Second row: fewest violations count before priority.
+/// Second row: the fewest violations count before priority.
 #[test]
 fn the_fewest_violations() {
     let nodes = ["n1 cpu=4 memory=8Gi pods=9", "n2 cpu=4 memory=8Gi pods=9"];
@@ -107,7 +107,7 @@ fn the_smallest_sum_of_priorities() {
     assert_eq!(chosen(&uneven, POD), "n2: c");
 }
 
-/// S-PRE-10, S-PRE-11: with equal start times the order of the node stands, without any it turns round.
+/// S-PRE-10, S-PRE-11: with equal start times pods keep the node's order, without start times it is reversed.
 #[test]
 fn equal_pods_of_one_node() {
     let of = |standing: &str| {
@@ -120,7 +120,7 @@ fn equal_pods_of_one_node() {
     assert_eq!(chosen(&of(""), POD), "n1: v1 v0");
 }
 
-/// S-PRE-12: a pod that goes leaves its place to the last one.
+/// S-PRE-12: the last pod takes the position of a removed one.
 #[test]
 fn the_order_of_a_node() {
     let pods = ["x node=n1", "v0 node=n1", "v1 node=n1", "v2 node=n1", "v3 node=n1"];
@@ -129,11 +129,11 @@ fn the_order_of_a_node() {
     let cluster = cluster(&["n1 cpu=5 memory=8Gi pods=9"], &pods);
     let gone = berth_engine::PodKey::new("default", "x");
     cluster.apply(vec![berth_engine::Delta::DeletePod { key: gone, uid: None }]);
-    // v3 v0 v1 v2, one CPU free.
+    // The order is v3 v0 v1 v2, and one CPU is free.
     assert_eq!(chosen(&cluster, "p cpu=3 priority=100"), "n1: v1 v2");
 }
 
-/// S-PRE-13, S-PRE-14, S-PRE-16: a violating pod is spared at the expense of one that is more important.
+/// S-PRE-13, S-PRE-14, S-PRE-16: a pod whose eviction violates a budget is spared before a more important one.
 #[test]
 fn budgets_are_spared_before_priorities() {
     let pods = [
@@ -153,7 +153,7 @@ fn budgets_are_spared_before_priorities() {
     assert_eq!(of(0, &["a2"]), "n1: a2 a3", "only a1 violates, and is spared");
 }
 
-/// S-PRE-3, S-PRE-4: who waits for a victim to leave does not preempt again.
+/// S-PRE-3, S-PRE-4: a pod that waits for a victim to terminate does not preempt again.
 #[test]
 fn eligibility_while_a_victim_leaves() {
     let of = |victim: &str, pod: &str| {
@@ -170,12 +170,12 @@ fn eligibility_while_a_victim_leaves() {
     assert_eq!(of("priority=10 terminating=true", pod), preempts("n1"), "for another cause");
     assert_eq!(of("priority=10 preempted=true", "p cpu=2 priority=100"), preempts("n1"));
     assert_eq!(of("priority=100 preempted=true", pod), preempts("n2"), "not of lower priority");
-    // What evicting cannot help is not waited for: the nominated node does not match.
+    // The pod does not wait for a node on which eviction cannot help: the nominated node does not match.
     let elsewhere = "p cpu=2 priority=100 nominated=n1 named=n2";
     assert_eq!(of("priority=10 preempted=true", elsewhere), preempts("n2"));
 }
 
-/// S-PRE-22: victims that leave already make a candidate too.
+/// S-PRE-22: a node is a candidate too if its victims are already terminating.
 #[test]
 fn terminating_victims() {
     let cluster = cluster(&["n1 cpu=2 memory=8Gi pods=9"], &["a node=n1 cpu=2 terminating=true"]);
@@ -184,7 +184,7 @@ fn terminating_victims() {
     assert_eq!(list.preemption.post_filter.unwrap().nomination, Nomination::Node("n1".into()));
 }
 
-/// Section 4.6: pods of equal priority stay, pods elsewhere stay, and who is needed for affinity cannot be evicted.
+/// Section 4.6: pods of equal priority and pods on other nodes stay, and a pod needed for affinity cannot be evicted.
 #[test]
 fn what_is_not_done() {
     let nodes = [
@@ -216,7 +216,7 @@ fn what_is_not_done() {
     assert_eq!(verdicts(&friend, near), [lonely, lonely]);
 }
 
-/// S-PTS-9: the hooks count pods that the filter does not, here one that is terminating.
+/// S-PTS-9: the hooks count pods that the filter does not, here a terminating one.
 #[test]
 fn a_terminating_pod_is_uncounted_twice() {
     let nodes =
@@ -227,11 +227,11 @@ fn a_terminating_pod_is_uncounted_twice() {
         "c node=n2 cpu=2 priority=100",
     ];
     let pod = "p cpu=1 priority=100 label:app=x spread=zone,1,DoNotSchedule,app:x";
-    // One counted pod in zone a, none in b: a skew of 2, until the hook takes the uncounted one away too.
+    // Zone a has one counted pod, b none: a skew of 2, until the hook subtracts the uncounted pod too.
     assert_eq!(chosen(&cluster(&nodes, &pods), pod), "n1: a");
 }
 
-/// S-PRT-5: of two pods with the identical port, removing one frees it.
+/// S-PRT-5: if two pods use the identical port, removing one frees it.
 #[test]
 fn one_port_of_two_pods() {
     let pods = ["a node=n1 port=80 priority=1", "b node=n1 port=80 priority=100"];
@@ -239,7 +239,7 @@ fn one_port_of_two_pods() {
     assert_eq!(chosen(&cluster, "p port=80 priority=50"), "n1: a");
 }
 
-/// S-VLR-6: hooks count volumes by the claim's name alone, so one of another namespace counts too.
+/// S-VLR-6: hooks compare only the claim's name, so a claim of another namespace counts too.
 #[test]
 fn claims_are_told_apart_by_name_alone() {
     let pods = ["a node=n1 namespace=n2 claim=c priority=1", "b node=n2 claim=c priority=100"];

@@ -1,10 +1,10 @@
-//! Section 5: what is said where preemption does not help (S-ERR-5 to S-ERR-8).
+//! Section 5: messages if preemption does not help (S-ERR-5 to S-ERR-8).
 
 use berth_engine::{Cluster, Nomination, Outcome, PostFilterCode};
 
 use super::{cluster, preempt};
 
-/// The whole message of a pod that fits nowhere.
+/// Returns the whole message of a pod that fits nowhere.
 fn whole(cluster: &Cluster, pod: &str) -> String {
     match preempt(cluster, pod).preemption.decision.outcome {
         Outcome::Unschedulable(unschedulable) => unschedulable.message,
@@ -25,7 +25,8 @@ fn five_nodes() -> Cluster {
     )
 }
 
-/// The first two rows; DynamicResources has its say of a pod without claims too (S-DRA-1, S-ERR-6).
+/// The first two rows; the message of DynamicResources is also part of that for a pod without claims (S-DRA-1,
+/// S-ERR-6).
 #[test]
 fn nobody_of_lower_priority() {
     let head = "0/5 nodes are available: 1 node(s) had untolerated taint(s), 1 node(s) were unschedulable, 3 Insufficient cpu.";
@@ -69,7 +70,7 @@ fn pinned_pods() {
     );
 }
 
-/// Rows five and six: PreFilter stops before DynamicResources has run, and nothing is done about nominations (S-ERR-7).
+/// Rows five and six: PreFilter stops before DynamicResources has run, and nominations stay as they are (S-ERR-7).
 #[test]
 fn stopped_before_claims_are_looked_at() {
     let two = cluster(&["n1 cpu=1 memory=8Gi pods=9", "n2 cpu=1 memory=8Gi pods=9"], &[]);
@@ -90,7 +91,7 @@ fn stopped_before_claims_are_looked_at() {
     assert_eq!(post_filter.nomination, Nomination::Unchanged);
 }
 
-/// The last row: success adds nothing.
+/// The last row: a successful preemption adds no text.
 #[test]
 fn success_says_nothing() {
     let nodes = ["n1 cpu=1 memory=8Gi pods=9", "n2 cpu=1 memory=8Gi pods=9"];
@@ -101,7 +102,8 @@ fn success_says_nothing() {
     );
 }
 
-/// S-PRE-17: nothing helps, so the nomination goes; S-ERR-8: the text counts the statuses of the dry run.
+/// S-PRE-17: preemption does not help, so the nomination is cleared; S-ERR-8: the text counts the statuses of the dry
+/// run.
 #[test]
 fn nothing_helps() {
     let nodes = [

@@ -43,7 +43,7 @@ fn least_allocated() {
     assert_eq!(alone(&["a node=n1 level:cpu=2 level:memory=4Gi"], "p cpu=100m memory=200Mi"), 47);
 }
 
-/// The other strategies of section 3.1: one node of 4 CPUs and 8 GiB, the pod bringing it to 1500m and 2 GiB.
+/// The other strategies of section 3.1: one node of 4 CPUs and 8 GiB, which uses 1500m and 2 GiB with the pod.
 #[test]
 fn other_strategies() {
     let resources = |cpu, memory| {
@@ -73,7 +73,7 @@ fn other_strategies() {
         (over, ScoringStrategy::LeastAllocated { resources: resources(1, 1) }, 37),
     ] {
         let mut spec = PolicySpec::default();
-        // The node may be over its room, and is to be scored nonetheless.
+        // The node may be over its capacity, and must be scored nevertheless.
         spec.filter.clear();
         spec.node_resources_fit.scoring = scoring.clone();
         let used = format!("a node=n1 {used}");
@@ -91,7 +91,7 @@ fn other_strategies() {
     assert_eq!(no_memory, 62);
 }
 
-/// The table of section 3.2: the change of balance, 75 being none (S-BA-5).
+/// The table of section 3.2: the change of balance, where 75 means no change (S-BA-5).
 #[test]
 fn balanced_allocation() {
     let three = ["cpu", "memory", "ephemeral-storage"];
@@ -153,8 +153,7 @@ fn normalised_scores() {
     assert_eq!(taints("p toleration=,Exists,,NoSchedule"), [(0, 300), (1, 201), (3, 0)]);
 }
 
-/// A term that does not parse fails the attempt, but only where there is something to score (S-NA-2, S-CYC-6,
-/// S-CYC-10).
+/// A term that does not parse fails the attempt, but only if scoring takes place (S-NA-2, S-CYC-6, S-CYC-10).
 #[test]
 fn a_single_feasible_node_is_not_scored() {
     let (n1, n2) = ("n1 cpu=4 memory=8Gi pods=9", "n2 cpu=4 memory=8Gi pods=9");
@@ -166,7 +165,7 @@ fn a_single_feasible_node_is_not_scored() {
     assert_eq!((&*placement.node, placement.total, placement.n_feasible), ("n1", None, 1));
 }
 
-/// The examples under S-IL-5, the lag of counts among them (S-SNP-4).
+/// The examples under S-IL-5, with the lag of counts (S-SNP-4).
 #[test]
 fn image_locality() {
     let node = |name: &str, image: &str| format!("{name} cpu=4 memory=8Gi pods=9 {image}");
@@ -185,7 +184,7 @@ fn image_locality() {
     assert_eq!(raw(&late), [59, 59, 0]);
 }
 
-/// S-IL-4: the first node's size holds as long as any node has the image.
+/// S-IL-4: the size that the first node reported applies as long as any node has the image.
 #[test]
 fn the_first_reporter_tells_the_size() {
     let node =

@@ -14,7 +14,7 @@ const SKEWED: &str = "U: node(s) didn't match pod topology spread constraints";
 const NO_KEY: &str =
     "UU: node(s) didn't match pod topology spread constraints (missing required label)";
 
-/// Zones a = {n1, n2} and b = {n3, n4}, n5 without; 2, 1 and 1 pods on n1, n2 and n3.
+/// Returns zones a = {n1, n2} and b = {n3, n4}, and n5 without a zone; n1, n2 and n3 have 2, 1 and 1 pods.
 fn zones() -> Cluster {
     let node = |name: &str, zone: &str| {
         let zone = if zone.is_empty() { String::new() } else { format!("label:{ZONE}={zone}") };
@@ -45,7 +45,7 @@ fn hard_constraints() {
         let all_zones = ["ok", "ok", "ok", "ok", NO_KEY];
         assert_eq!(verdicts(&cluster, &hard(selector)), all_zones, "{selector}");
     }
-    // Another namespace's pods and terminating ones do not count, nor do labels that the pod does not have itself.
+    // Pods of another namespace, terminating pods, and labels that the incoming pod lacks do not count.
     let elsewhere = format!("{} namespace=other", hard("app:x"));
     assert_eq!(verdicts(&cluster, &elsewhere), ["ok", "ok", "ok", "ok", NO_KEY]);
     let not_self = format!("p spread={ZONE},2,DoNotSchedule,app:x");
@@ -61,7 +61,7 @@ fn hard_constraints() {
     assert_eq!(verdicts(&cluster, &hard("app:x")), ["ok", "ok", "ok", "ok", NO_KEY]);
 }
 
-/// S-PTS-4, S-PTS-8: who is counted is not who is filtered.
+/// S-PTS-4, S-PTS-8: the nodes that are counted are not the nodes that are filtered.
 #[test]
 fn inclusion_policies() {
     let cluster = zones();
@@ -87,10 +87,10 @@ fn inclusion_policies() {
         };
         matches!(cluster.place(&request).unwrap().outcome, Outcome::Placed(_))
     };
-    // Within zone a alone there is nothing to be skewed against.
+    // Zone a is the only domain, so there is no skew.
     assert!(is_feasible(&with_policies("Honor", "Ignore", false)));
     assert!(!is_feasible(&with_policies("Ignore", "Ignore", false)));
-    // Zone b leaves the count with its nodes, once they are tainted and taints are honoured.
+    // Zone b is not counted any more once its nodes are tainted and taints are honoured.
     for name in ["n3", "n4"] {
         let text = format!("{name} cpu=4 memory=8Gi pods=99 label:{ZONE}=b taint=k=v:NoSchedule");
         cluster.apply(vec![upsert_node(&cluster, &text)]);
@@ -111,7 +111,7 @@ fn soft_constraints() {
     assert_eq!(scores, [(9, 44), (7, 88), (4, 154), (2, 200), (0, 0)]);
 }
 
-/// The second table: what a service selects is spread by default (S-PTS-12).
+/// The second table: pods that a service selects are spread by default (S-PTS-12).
 #[test]
 fn system_defaults() {
     let cluster = zones();
@@ -127,11 +127,11 @@ fn system_defaults() {
     let expected = [(15, 26), (13, 52), (10, 92), (8, 120), (2, 200)];
     assert_eq!(spread("p label:app=x", PolicySpec::default()), expected);
     assert_eq!(spread("p label:app=y", PolicySpec::default()), [], "another's service");
-    // A constraint of any kind takes the place of all defaults.
+    // A constraint of either kind replaces all defaults.
     assert_eq!(spread(&hard("-"), PolicySpec::default()), []);
 }
 
-/// S-PTS-12: configured defaults filter too, through services and controllers.
+/// S-PTS-12: configured defaults also filter, for pods of services and controllers.
 #[test]
 fn configured_defaults() {
     let cluster = zones();
@@ -182,7 +182,7 @@ fn configured_defaults() {
     assert_eq!(n_feasible(), 5, "a selector that does not parse selects nothing");
 }
 
-/// S-PTS-1, S-CYC-6, W-SEL-6: a selector that does not parse fails the attempt, where it is looked at.
+/// S-PTS-1, S-CYC-6, W-SEL-6: a selector that does not parse fails an attempt that evaluates it.
 #[test]
 fn unparsable_selectors() {
     let explained = |action: &str| {

@@ -19,7 +19,7 @@ fn zones(pods: &[&str]) -> Cluster {
     cluster(&[&node("n1", "a"), &node("n2", "b")], pods)
 }
 
-/// An unbound claim of 1 GiB.
+/// Adds an unbound claim of 1 GiB.
 fn claim(cluster: &Cluster, name: &str, class: Option<&str>) {
     upsert!(
         cluster,
@@ -60,7 +60,7 @@ fn class(cluster: &Cluster, name: &str, provisioner: &str, mode: &str) {
     );
 }
 
-/// A volume of 2 GiB on one host, or anywhere where `host` is null.
+/// Adds a volume of 2 GiB on one host, or on any if `host` is null.
 fn volume(cluster: &Cluster, name: &str, class: &str, host: &Value, labels: &Value) {
     let mut volume = json!({
         "metadata": {"name": name, "labels": labels},
@@ -84,7 +84,7 @@ fn refusal(cluster: &Cluster, pod: &str) -> String {
     reason.strip_suffix('.').unwrap().to_owned()
 }
 
-/// S-VLR-1, S-VLB-1 to S-VLB-3, S-VLZ-1, S-VLZ-4: the pod as a whole.
+/// S-VLR-1, S-VLB-1 to S-VLB-3, S-VLZ-1, S-VLZ-4: refusals of the pod as a whole.
 #[test]
 fn refused_claims() {
     let cluster = zones(&[]);
@@ -116,7 +116,7 @@ fn refused_claims() {
     );
 }
 
-/// S-VLB-5 to S-VLB-9: claims that wait for their pod.
+/// S-VLB-5 to S-VLB-9: claims that are bound after the choice of a node.
 #[test]
 fn delayed_claims() {
     let cluster = zones(&[]);
@@ -140,7 +140,7 @@ fn delayed_claims() {
     assert_eq!(volumes("p claim=d claim=c"), "c=v d=new");
 }
 
-/// S-VLB-7: where a class allows, and where its driver has room.
+/// S-VLB-7: provisioning where the class allows it and the driver has capacity.
 #[test]
 fn provisioning() {
     let cluster = zones(&[]);
@@ -177,7 +177,7 @@ fn provisioning() {
     }
 }
 
-/// S-VLB-4, S-VLZ-2, S-VLZ-3: where a bound claim's volume is.
+/// S-VLB-4, S-VLZ-2, S-VLZ-3: nodes that reach a bound claim's volume.
 #[test]
 fn bound_volumes() {
     let check = |host: Value, labels: Value, expected: [&str; 2]| {
@@ -193,7 +193,7 @@ fn bound_volumes() {
     check(Value::Null, json!({"failure-domain.beta.kubernetes.io/zone": "a"}), ["ok", WRONG_ZONE]);
 }
 
-/// S-VLB-4: a volume's node affinity sees labels only, so a term of fields alone holds everywhere.
+/// S-VLB-4: only labels are evaluated in a volume's node affinity, so a term with fields alone matches every node.
 #[test]
 fn a_volume_cannot_name_its_node_by_field() {
     let cluster = zones(&[]);
@@ -251,7 +251,7 @@ fn attach_limits() {
     assert_eq!(verdicts(&cluster, "p claim=c"), [TOO_MANY, "ok"]);
     limit("n2", 0);
     assert_eq!(verdicts(&cluster, "p claim=other"), ["ok", TOO_MANY], "in use there already");
-    // Attached, but in use by no pod: counted as in use under its attacher, and as new.
+    // The volume is attached but no pod uses it: it counts as in use under its attacher, and as new.
     limit("n2", 1);
     assert_eq!(verdicts(&cluster, "p claim=c"), [TOO_MANY, "ok"]);
     upsert!(

@@ -1,4 +1,4 @@
-//! Disruption budgets: whom they cover, what is left of them, and waves (S-SD-5 to S-SD-7).
+//! Disruption budgets: the pods they cover, the remaining evictions, and waves (S-SD-5 to S-SD-7).
 
 use berth_engine::{
     Cluster, DrainMode, NodeOutcome, PodVerdict, Policy, PreemptOptions, PreemptRequest, TieBreak,
@@ -14,8 +14,8 @@ fn roomy(pods: &[&str]) -> Cluster {
     cluster(&["n0 cpu=40 pods=99", "n1 cpu=40 pods=99", "n2 cpu=40 pods=99"], &pods)
 }
 
-/// S-SD-5: an empty selector covers every pod of the namespace, whatever its labels; preemption does not know such a
-/// budget.
+/// S-SD-5: an empty selector covers every pod of the namespace, whatever its labels; for preemption such a budget
+/// covers none.
 #[test]
 fn an_empty_selector_covers_all_of_the_namespace() {
     let check = |selector: Value, labels: &str, expected: &str| {
@@ -49,7 +49,7 @@ fn an_empty_selector_covers_all_of_the_namespace() {
     assert_eq!(check(illegal, "label:app=x", "n1@1"), 0);
 }
 
-/// S-SD-5: pods that the status names as evicted already take their share all the same.
+/// S-SD-5: pods that the status names as evicted still count against the budget.
 #[test]
 fn disrupted_pods_are_not_left_out() {
     let cluster = roomy(&["p cpu=1 node=n0 label:app=x"]);
@@ -64,7 +64,7 @@ fn disrupted_pods_are_not_left_out() {
     assert_eq!(words(&drained.nodes[0]), "p=NotEnoughPdb");
 }
 
-/// S-SD-7: more than a budget allows at once is risky, and leaves in waves.
+/// S-SD-7: a drain that exceeds a budget at once is risky, and its pods leave in waves.
 #[test]
 fn pods_leave_in_waves() {
     let pods = [
@@ -101,7 +101,8 @@ fn pods_leave_in_waves() {
     check([1, 1], "a=n1@1 b=n1@2 c=n1@1 d=n1@3 e=n1@1 f=n1@4", 4);
 }
 
-/// S-SD-6: nodes that go together share what budgets allow; those that go in turn find them whole again.
+/// S-SD-6: nodes drained together share the allowed evictions; for nodes drained in turn the budgets recover in
+/// between.
 #[test]
 fn budgets_are_shared_by_nodes_that_go_together() {
     let pods = [
@@ -125,7 +126,7 @@ fn budgets_are_shared_by_nodes_that_go_together() {
     use DrainMode::{InTurn, OneByOne, Together};
     let all = ["a=n2@1", "b=n2@1 c=n2@1 d=n2@1"];
     check(Together, 3, all, [1, 1], [false; 2]);
-    // One of two is left to the second node, which is risky.
+    // One of two evictions is left for the second node, which is risky.
     check(Together, 2, ["a=n2@1", "b=n2@1 c=n2@2 d=n2@1"], [1, 2], [false, true]);
     let drained =
         check(Together, 1, ["a=n2@1", "b=NotEnoughPdb c=NotEnoughPdb d=(n2)"], [1, 0], [false; 2]);
@@ -146,7 +147,7 @@ fn budgets_are_shared_by_nodes_that_go_together() {
     assert_eq!((wave(0, 0), wave(0, 1), wave(1, 0)), (1, 2, 1), "each for itself");
 }
 
-/// A pod that is taken in by a node that goes later has to be there before it can leave again.
+/// A pod that moves to a node which is drained later must have arrived before it can leave again.
 #[test]
 fn a_pod_that_moves_twice_leaves_in_two_waves() {
     let nodes = ["n0 cpu=4 pods=9", "n1 cpu=4 pods=9", "n2 cpu=1 pods=9"];

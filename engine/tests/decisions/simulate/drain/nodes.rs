@@ -1,4 +1,4 @@
-//! Nodes that a drain examines, and nodes where their pods may go (S-SD-1, S-SD-6).
+//! Nodes that a drain examines, and destinations of their pods (S-SD-1, S-SD-6).
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ fn upsert_node(cluster: &Cluster, node: Value) {
     assert_eq!(cluster.apply(vec![Delta::UpsertNode(node)]).rejected, []);
 }
 
-/// S-SD-1: the first reason that holds is given.
+/// S-SD-1: the first reason that applies is returned.
 #[test]
 fn nodes_that_stay_whatever_is_on_them() {
     let recently: [Arc<str>; 1] = ["n0".into()];
@@ -61,7 +61,7 @@ fn nodes_that_stay_whatever_is_on_them() {
         let drained = ask.drain(&cluster);
         assert_eq!(stays(&drained.nodes[0]), Some((expected, None)), "{node}");
         assert!(drained.nodes[0].pods.is_empty());
-        // What is being removed is being removed; everything else is a matter of the rules.
+        // A node that is being removed stays excluded; all other reasons depend on the rules.
         let lenient = NodeRules { ignore_scale_down_disabled: true, ..NodeRules::default() };
         let drained = Ask { node_rules: lenient, ..Ask::of(["n0"]) }.drain(&cluster);
         let is_under_way = expected == Reason::CurrentlyBeingDeleted;
@@ -69,7 +69,8 @@ fn nodes_that_stay_whatever_is_on_them() {
     }
 }
 
-/// S-SD-2 as the threshold reads it: without DaemonSets' pods if so asked, and without those that should be gone.
+/// S-SD-2: utilization for the threshold, on request without the pods of DaemonSets, and without pods that should be
+/// gone.
 #[test]
 fn utilization_leaves_out_what_is_not_counted() {
     let daemon = pod(
@@ -90,14 +91,14 @@ fn utilization_leaves_out_what_is_not_counted() {
     assert_eq!(ratio(skipping), (0.5, "cpu".to_owned()));
 }
 
-/// S-SD-6: the most important pod chooses first, and equal ones in node order.
+/// S-SD-6: the most important pod is placed first, and pods of equal importance in node order.
 #[test]
 fn important_pods_are_placed_first() {
     let pods = ["a cpu=3 node=n0", "b cpu=3 node=n0", "c cpu=3 node=n0 priority=5"];
     let pods: Vec<_> = pods.iter().map(|words| replica(words)).collect();
     let cluster = cluster(&["n0 cpu=9 pods=10", "n1 cpu=5 pods=10", "n2 cpu=4 pods=10"], &pods);
     let drained = Ask::of(["n0"]).drain(&cluster);
-    // c takes the larger node, a the other, and b has no room.
+    // c takes the larger node, a the other one, and b has no room.
     assert_eq!(words(&drained.nodes[0]), "a=(n2) b=no room c=(n1)");
     assert_eq!(stays(&drained.nodes[0]), Some((UnremovableReason::NoPlaceToMovePods, Some("b"))));
     let PodVerdict::NoRoom { message, reasons } = &drained.nodes[0].pods[1].verdict else {
@@ -108,7 +109,7 @@ fn important_pods_are_placed_first() {
     assert_eq!(*reasons, [CountedReason { plugin, text: "Insufficient cpu".into(), n_nodes: 2 }]);
 }
 
-/// S-SD-6: destinations are the nodes asked for, hints come first, and nobody goes where he is driven away from.
+/// S-SD-6: destinations are the named nodes, hints are tried first, and no pod moves to a cordoned node.
 #[test]
 fn destinations_and_hints() {
     let pods = [replica("a cpu=1 node=n0"), replica("b cpu=1 node=n0")];
@@ -144,8 +145,7 @@ fn destinations_and_hints() {
     );
 }
 
-/// S-SD-6: a node that goes is still a domain while its pods are placed, but for the pods of its DaemonSets nobody is
-/// on it.
+/// S-SD-6: a drained node is still a domain while its pods are placed, but empty except for the pods of its DaemonSets.
 #[test]
 fn the_domain_of_a_node_that_goes_still_counts() {
     let spread = "label:app=x spread=zone,1,DoNotSchedule,app:x";
@@ -159,14 +159,14 @@ fn the_domain_of_a_node_that_goes_still_counts() {
     let cluster = cluster(&nodes, &pods);
     let drained = Ask::of(["n0"]).drain(&cluster);
     assert_eq!(words(&drained.nodes[0]), "a=no room", "zone z0 would have none, z1 two");
-    // Once the node is gone its zone is too.
+    // Once the node is deleted, so is its zone.
     let (n0, n1) = ("n0", "n1");
     cluster.apply(vec![Delta::DeleteNode(n0.into())]);
     let drained = Ask::of([n1]).drain(&cluster);
     assert_eq!(words(&drained.nodes[0]), "b=n2@1");
 }
 
-/// S-SD-6: what went is gone for those who come after, and what moved counts; nobody moves onto a node that goes.
+/// S-SD-6: later nodes are planned with earlier ones removed and moved pods counted; no pod moves to a drained node.
 #[test]
 fn nodes_that_go_together_build_on_each_other() {
     let pods = ["a cpu=2 node=n0", "b cpu=2 node=n1", "c cpu=1 node=n2"];
@@ -179,11 +179,11 @@ fn nodes_that_go_together_build_on_each_other() {
         let drained = ask.drain(&cluster);
         drained.nodes.iter().map(words).collect::<Vec<_>>().join("; ")
     };
-    // n2 takes one of two; what does not go, stays.
+    // n2 takes one of two pods; the node that cannot be drained stays.
     assert_eq!(planned(DrainMode::Together, None), "a=n2@1; b=no room");
     assert_eq!(planned(DrainMode::InTurn, None), "a=n2@1; b=no room");
     assert_eq!(planned(DrainMode::OneByOne, None), "a=n2@1; b=n2@1");
-    // A node that is to go may take pods if so asked, as long as it is there; then it takes them along.
+    // On request a node to be drained takes pods while it exists; its own drain then moves them again.
     let all = ["n0", "n1", "n2"];
     assert_eq!(planned(DrainMode::InTurn, Some(&all)), "a=n2@1; b=no room");
     let only = ["n0", "n1"];
@@ -191,8 +191,8 @@ fn nodes_that_go_together_build_on_each_other() {
     assert_eq!(planned(DrainMode::OneByOne, Some(&only)), "a=n1@1; b=n0@1");
 }
 
-/// A pod that cannot be decided, here one with resource claims (S-DRA-3), is reported as such; other nodes are still
-/// answered.
+/// A pod that cannot be decided, here one with resource claims (S-DRA-3), is reported as such; the other nodes are
+/// still planned.
 #[test]
 fn a_pod_that_cannot_be_decided_blocks_its_node_alone() {
     let odd = pod(
@@ -208,7 +208,7 @@ fn a_pod_that_cannot_be_decided_blocks_its_node_alone() {
     assert_eq!(stays(&drained.nodes[1]), None);
 }
 
-/// S-SD-1: whoever is being removed takes nobody in, unless the caller says so.
+/// S-SD-1: a node that is being removed takes no pods, unless the caller allows it.
 #[test]
 fn nodes_that_are_being_removed_take_no_pods() {
     let cluster = cluster(&["n0 cpu=4 pods=9", "n2 cpu=2 pods=9"], &[replica("p cpu=1 node=n0")]);
@@ -247,11 +247,11 @@ fn nodes_are_named_once_and_callers_may_give_up() {
     assert_eq!(drain(&["n0", "n1"], 2), Ok(2));
     let twice = "`node_names[2]`: `n0` stands in the list twice";
     assert_eq!(drain(&["n0", "n1", "n0"], 3), Err(twice.to_owned()));
-    // There is no pod to ask before.
+    // Here no pod follows before which the caller could be asked.
     assert_eq!(drain(&["n0", "n1"], 1), Err(EngineError::Cancelled.to_string()));
 }
 
-/// S-PTS-5: a pod that is being deleted counts for no spread, and what is made in its place does.
+/// S-PTS-5: a terminating pod does not count for spread constraints, but its replacement does.
 #[test]
 fn what_is_made_in_place_of_a_terminating_pod_counts() {
     let spread = "label:app=w spread=zone,1,DoNotSchedule,app:w";

@@ -1,4 +1,5 @@
-//! Plans for random clusters and for a recorded one: carried out, they work, and where there is none, none would.
+//! Plans for random clusters and for a recorded one: each plan can be carried out, and where there is no plan, none is
+//! possible.
 
 use std::sync::Arc;
 
@@ -39,7 +40,7 @@ fn names(world: &World) -> Vec<String> {
     world.nodes.iter().map(|node| node.metadata.as_ref().unwrap().name.clone()).collect()
 }
 
-/// Carries out what is planned, node by node, and holds every refusal against the cluster as it is then.
+/// Carries the plan out, node by node, and checks every refusal against the state of the cluster at that moment.
 fn check(world: &World, cluster: &Cluster, ask: &Ask<'_>) -> Drain {
     let drained = ask.drain(cluster);
     let mut replay = Replay::new(world, cluster);
@@ -68,7 +69,7 @@ fn check(world: &World, cluster: &Cluster, ask: &Ask<'_>) -> Drain {
     drained
 }
 
-/// Only budgets keep pods here, and they do if they allow nothing more.
+/// Checks that a pod is blocked exactly if one of its budgets is exhausted; here no other rule blocks pods.
 fn check_rulings(world: &World, mode: DrainMode, node: &NodeDrain, drained: &Drain) {
     let earlier = drained.nodes.iter().take_while(|other| other.node != node.node);
     let earlier: Vec<&NodeDrain> = match mode {
@@ -93,8 +94,7 @@ fn check_rulings(world: &World, mode: DrainMode, node: &NodeDrain, drained: &Dra
     }
 }
 
-/// The first pod that has no room has none indeed on any node that may take it, the others being where they are said to
-/// go.
+/// Checks that the first pod without room fits on no allowed node, with the other pods on their planned nodes.
 fn check_refusal(
     world: &World,
     cluster: &Cluster,
@@ -147,7 +147,7 @@ proptest! {
         check(&world, &world.cluster(), &ask);
     }
 
-    /// S-SD-6: plans that build on each other, whatever pods mind.
+    /// S-SD-6: plans in which later nodes build on earlier ones, with any relations between pods.
     #[test]
     fn plans_for_several_nodes_can_be_carried_out(
         crowd in crowd(Company::Related, 3..7, 4..30), n in 1..4_usize, in_turn in any::<bool>(),
@@ -159,7 +159,7 @@ proptest! {
         check(&world, &world.cluster(), &ask);
     }
 
-    /// S-SD-6: of plain pods each goes where a placement at that moment would put it.
+    /// S-SD-6: each plain pod goes to the node that a placement at that moment would choose.
     #[test]
     fn pods_go_where_placements_would_put_them(crowd in crowd(Company::Plain, 2..6, 4..30)) {
         let mut world = world(&crowd);
@@ -172,7 +172,7 @@ proptest! {
             replay.clear(node);
             for (pod, to) in in_order(node) {
                 let chosen = replay.chosen(pod).unwrap();
-                // A pod that tolerates everything may choose the node that goes, which is no destination.
+                // A pod that tolerates everything may choose the drained node, which is not a destination.
                 prop_assert!(chosen == *to || chosen == node.node, "{} {} {}", pod, chosen, to);
                 replay.start(pod, to);
             }
@@ -180,7 +180,7 @@ proptest! {
     }
 }
 
-/// Every fifteenth node of the recorded cluster for itself, and then together and in turn.
+/// Drains every fifteenth node of the recorded cluster, alone, together and in turn.
 #[test]
 fn a_recorded_cluster_can_be_drained() {
     let Some(world) = recorded() else { return };
@@ -206,7 +206,7 @@ fn a_recorded_cluster_can_be_drained() {
     assert!(n_go[2] >= n_go[1] && n_go[1] > 0, "{n_go:?}");
 }
 
-/// The recorded cluster of 300 nodes, where it is here.
+/// Returns the recorded cluster of 300 nodes, or `None` if it is absent.
 pub(crate) fn recorded() -> Option<World> {
     let dump = recorded::read("data/cluster-dump/mid.json.gz")?;
     let list: Value = serde_json::from_str(&dump).expect("a dump is JSON");

@@ -1,5 +1,5 @@
-//! Carries a plan out, pod after pod, on a fork of the cluster that it was made for, by the deltas that a feed would
-//! tell.
+//! Carries a plan out, pod after pod, with the deltas that a feed would send, on a fork of the cluster for which it was
+//! made.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,11 +13,11 @@ use berth_proto::{core_v1, policy_v1};
 use crate::naive::label_selector;
 use crate::naive::objects::AnyObject;
 
-/// The objects that a cluster was made of.
+/// The objects that make up a cluster.
 #[derive(Clone, Default)]
 pub(crate) struct World {
     pub(crate) nodes: Vec<core_v1::Node>,
-    /// On nodes or promised one.
+    /// Pods on nodes or nominated to one.
     pub(crate) pods: Vec<core_v1::Pod>,
     pub(crate) objects: Vec<AnyObject>,
 }
@@ -59,7 +59,7 @@ impl World {
         budgets.collect::<BTreeMap<_, _>>().into_values()
     }
 
-    /// Names of the budgets that cover a pod, sorted (S-SD-5), worked out from the objects.
+    /// Returns the names of the budgets that cover a pod, sorted (S-SD-5), computed from the objects.
     pub(crate) fn budgets_of(&self, pod: &core_v1::Pod) -> Vec<String> {
         let metadata = pod.metadata.as_ref().unwrap();
         let covers = |budget: &&policy_v1::PodDisruptionBudget| {
@@ -103,7 +103,7 @@ impl<'w> Replay<'w> {
         Replay { world, fork: cluster.fork(), moved_to: BTreeMap::new() }
     }
 
-    /// The pod as it would be made again.
+    /// Returns the pod as its controller would create it again.
     fn anew(&self, key: &PodKey, node: Option<&str>) -> Pod {
         let mut pod = self.world.pod(key).clone();
         pod.status = None;
@@ -115,7 +115,7 @@ impl<'w> Replay<'w> {
         assert_eq!(self.fork.apply(vec![delta]).rejected, []);
     }
 
-    /// Takes all pods off a node and marks it as going.
+    /// Removes all pods from a node and marks it as being drained.
     pub(crate) fn clear(&self, node: &NodeDrain) {
         for pod in &node.pods {
             self.apply(Delta::DeletePod { key: pod.pod.clone(), uid: None });
@@ -129,7 +129,7 @@ impl<'w> Replay<'w> {
         self.apply(Delta::UpsertNode(self.fork.compile_node(&marked).unwrap()));
     }
 
-    /// The nodes that could take the pod now; an error where that cannot be told.
+    /// Returns the nodes that could take the pod now, or an error if it cannot be decided.
     pub(crate) fn feasible(&self, key: &PodKey) -> Result<Vec<Arc<str>>, EngineError> {
         let (pod, policy) = (self.anew(key, None), Policy::default());
         let tie_break = TieBreak::Lexicographic;
@@ -140,7 +140,7 @@ impl<'w> Replay<'w> {
         Ok(feasible.map(|node| node.node).collect())
     }
 
-    /// The node that a placement chooses.
+    /// Returns the node that a placement chooses.
     pub(crate) fn chosen(&self, key: &PodKey) -> Option<Arc<str>> {
         let (pod, policy) = (self.anew(key, None), Policy::default());
         let tie_break = TieBreak::Lexicographic;
@@ -151,14 +151,14 @@ impl<'w> Replay<'w> {
         }
     }
 
-    /// The pod starts on that node.
+    /// Starts the pod on this node.
     pub(crate) fn start(&mut self, key: &PodKey, node: &Arc<str>) {
         self.apply(Delta::UpsertPod(self.anew(key, Some(node))));
         self.moved_to.insert(key.clone(), node.clone());
     }
 
-    /// Carries out what is planned for a node that goes: each pod in the order of its importance, to a node that takes
-    /// it then.
+    /// Carries out the plan for a drained node: each pod, in order of importance, moves to a node that is feasible at
+    /// that moment.
     pub(crate) fn carry_out(&mut self, node: &NodeDrain) {
         self.clear(node);
         for (key, to) in in_order(node) {
@@ -189,7 +189,8 @@ impl<'w> Replay<'w> {
     }
 }
 
-/// The pods of a node that move, the most important first and equals in node order, and where to.
+/// Returns the pods of a node that move, the most important first and equal ones in node order, with their
+/// destinations.
 pub(crate) fn in_order(node: &NodeDrain) -> Vec<(&PodKey, &Arc<str>)> {
     let mut pods: Vec<_> = node.pods.iter().collect();
     pods.sort_by_key(|pod| std::cmp::Reverse(pod.priority));
@@ -200,7 +201,7 @@ pub(crate) fn in_order(node: &NodeDrain) -> Vec<(&PodKey, &Arc<str>)> {
     moves.collect()
 }
 
-/// No wave takes more of a budget than it allows; `waves` are namespace, budgets and wave of each pod that moves.
+/// Checks that no wave evicts more pods of a budget than it allows.
 pub(crate) fn check_waves<'a>(world: &World, nodes: impl IntoIterator<Item = &'a NodeDrain>) {
     let mut used: BTreeMap<(u32, String, String), i64> = BTreeMap::new();
     for pod in nodes.into_iter().flat_map(|node| &node.pods) {

@@ -1,4 +1,4 @@
-//! Each rule, and which of two decides (S-SD-3).
+//! Each rule, and the precedence of any two (S-SD-3).
 
 use berth_engine::{Delta, DrainRules};
 use serde_json::{Value, json};
@@ -21,7 +21,8 @@ fn ruling(more: &Value, rules: DrainRules, n_allowed: Option<i32>) -> String {
     word(&drained.nodes[0].pods[0])
 }
 
-/// The conditions of S-SD-3 in their order: what makes a pod meet each, and what it then becomes.
+/// Returns the conditions of S-SD-3 in order: name, fields of a pod that meets the condition, and the resulting
+/// verdict.
 fn conditions() -> Vec<(&'static str, Value, &'static str)> {
     let annotated = |key: &str, value: &str| json!({"annotations": {key: value}});
     let evict = "cluster-autoscaler.kubernetes.io/safe-to-evict";
@@ -45,7 +46,7 @@ fn conditions() -> Vec<(&'static str, Value, &'static str)> {
     ]
 }
 
-/// A pod that meets these conditions, and what of it is not the pod.
+/// Returns a pod that meets these conditions, with the budget's allowed evictions and whether controllers are checked.
 fn case(met: &[&Value]) -> (Value, Option<i32>, bool) {
     let mut pod =
         json!({"metadata": {"annotations": {}, "ownerReferences": [owner("ReplicaSet", "rs")]}});
@@ -72,7 +73,7 @@ fn case(met: &[&Value]) -> (Value, Option<i32>, bool) {
     (json!({"namespace": namespace, "pod": pod}), n_allowed, checks_controllers)
 }
 
-/// S-SD-3: of any two rules that both decide, the one that comes first.
+/// S-SD-3: of any two rules that both apply, the first one decides.
 #[test]
 fn the_first_rule_that_decides_ends_the_list() {
     let conditions = conditions();
@@ -86,8 +87,8 @@ fn the_first_rule_that_decides_ends_the_list() {
         let (pod, n_allowed, checks) = case(&[condition]);
         assert_eq!(ruling(&pod, rules(checks), n_allowed), *expected, "{name} alone");
         for (other, later, _) in &conditions[i + 1..] {
-            // One annotation says one thing, a pod has a controller or has none, and a budget is what the system rule
-            // looks for.
+            // These pairs cannot be combined: one annotation has one value, a pod has a controller or none, and the
+            // system rule looks for a budget.
             let exclude = [
                 ("safe", "completion"),
                 ("safe", "forbidden"),
@@ -100,7 +101,7 @@ fn the_first_rule_that_decides_ends_the_list() {
             }
             let (pod, n_allowed, checks) = case(&[condition, later]);
             let expected = match (*name, *other) {
-                // The annotation lets it go, and the API server does not.
+                // The annotation allows the eviction, but the API server does not.
                 ("safe", "budget") => "NotEnoughPdb",
                 _ => expected,
             };
@@ -136,8 +137,7 @@ fn options_let_pods_go() {
         };
         assert_ne!(ruling(&met(name), but_this, None), "n1@1", "{name}");
     }
-    // A budget that covers it makes a pod of the system movable, and so does age: 60 seconds here, more than that and
-    // not.
+    // A pod of the system is movable if a budget covers it, or if it is older than the timeout; it is 60 seconds old.
     let system = met("system");
     assert_eq!(ruling(&system, none, Some(1)), "n1@1");
     let timeout = |system_pod_timeout_seconds| DrainRules { system_pod_timeout_seconds, ..none };
@@ -148,7 +148,7 @@ fn options_let_pods_go() {
     assert_eq!(ruling(&undated, timeout(0), None), "UnmovableKubeSystemPod");
 }
 
-/// S-SD-3: a pod that is being deleted is moved as others are until its grace period and 30 seconds more are over.
+/// S-SD-3: a terminating pod is moved as others are until 30 seconds after its grace period.
 #[test]
 fn terminating_pods_count_until_they_are_late() {
     let check = |seconds_ago: i64, grace: Value, expected: &str| {
@@ -166,11 +166,11 @@ fn terminating_pods_count_until_they_are_late() {
     check(31, json!(0), "late");
     check(331, json!(300), "late");
     check(330, json!(300), "n1@1");
-    // Nobody waits longer than there is time.
+    // A grace period beyond the range of times never ends.
     check(1_000_000, json!(i64::MAX), "n1@1");
 }
 
-/// S-SD-3: with the option, a pod is given up by a controller that is there and has enough others.
+/// S-SD-3: with the option, a controller of a known kind must exist and, for some kinds, have enough replicas.
 #[test]
 fn controllers_are_looked_for_where_they_are_known() {
     let check = |kind: &str, replicas: Option<i32>, min_replicas: i32, expected: &str| {
@@ -198,7 +198,7 @@ fn controllers_are_looked_for_where_they_are_known() {
         let drained = Ask { rules, ..Ask::of(["n0"]) }.drain(&cluster);
         assert_eq!(word(&drained.nodes[0].pods[0]), expected, "{kind} {replicas:?}");
         assert_eq!(stays(&drained.nodes[0]).is_none(), expected == "n1@1");
-        // Nobody is looked for unless asked to.
+        // Controllers are looked up only on request.
         let drained = Ask::of(["n0"]).drain(&cluster);
         assert_eq!(word(&drained.nodes[0].pods[0]), "n1@1", "{kind} {replicas:?}");
     };

@@ -1,5 +1,5 @@
-//! The estimator as the rules have it, on a cluster that is changed by deltas and asked by `explain`: slow and obvious.
-//! Rules: S-CAS-1, S-CAS-4 to S-CAS-7, S-BIN-1 to S-BIN-4.
+//! A plain implementation of the estimator's rules, on a cluster that is changed by deltas and queried by `explain`:
+//! slow and obvious. Rules: S-CAS-1, S-CAS-4 to S-CAS-7, S-BIN-1 to S-BIN-4.
 
 use berth_engine::{
     Cluster, Delta, LeftReason, Misfit, PlaceRequest, Plugin, Pod, Policy, ScaleUpLimit,
@@ -14,7 +14,7 @@ use berth_testing::object;
 pub(super) struct Waiting {
     pub(super) name: String,
     pub(super) priority: i32,
-    /// Its words, which tell its spec and labels apart from others'.
+    /// Words of the pod, which distinguish its spec and labels from others'.
     pub(super) words: &'static str,
     /// Milli-CPU and bytes of memory.
     pub(super) asks: (i64, i64),
@@ -44,12 +44,12 @@ impl Waiting {
 /// A group as text, so that copies can be made of its template.
 #[derive(Clone, Debug)]
 pub(super) struct Group {
-    /// A node's words, without those that its copies lose.
+    /// Words of the node, without those that its copies lose.
     pub(super) template: String,
     /// Milli-CPU and bytes of memory.
     pub(super) has: (i64, i64),
     pub(super) daemons: Vec<&'static str>,
-    /// Nodes that it may have more.
+    /// Number of nodes by which the group may grow.
     pub(super) room: Option<usize>,
 }
 
@@ -65,7 +65,7 @@ pub(super) struct Estimate {
 /// A cluster with the order in which its nodes are tried.
 pub(super) struct World {
     cluster: Cluster,
-    /// Names, those that were added at the end.
+    /// Names of the nodes; added nodes are at the end.
     order: Vec<String>,
     n_existing: usize,
     next: usize,
@@ -112,7 +112,7 @@ impl World {
         assert_eq!(self.cluster.apply(vec![Delta::UpsertPod(pod)]).rejected, []);
     }
 
-    /// The first node that takes the pod, round and round from after the last one found (S-CAS-2).
+    /// Returns the first node that takes the pod, in rotation from the one after the last found (S-CAS-2).
     fn find(&mut self, pod: &Waiting, is_meant: impl Fn(usize) -> bool) -> Option<usize> {
         let n = self.order.len();
         let mut places = (0..n).map(|step| (self.next + step) % n).filter(|at| is_meant(*at));
@@ -144,12 +144,12 @@ impl World {
         self.order.push(name);
     }
 
-    /// S-CAS-4; the pods that are left, highest priority first.
+    /// S-CAS-4; returns the placed pods and those that are left, highest priority first.
     pub(super) fn pack(&mut self, pods: &[Waiting]) -> (Vec<(usize, String)>, Vec<usize>) {
-        let mut turns: Vec<usize> = (0..pods.len()).collect();
-        turns.sort_by_key(|index| -pods[*index].priority);
+        let mut order: Vec<usize> = (0..pods.len()).collect();
+        order.sort_by_key(|index| -pods[*index].priority);
         let (mut placed, mut left) = (Vec::new(), Vec::new());
-        for index in turns {
+        for index in order {
             match self.find(&pods[index], |_| true) {
                 Some(place) => {
                     self.put_at(&pods[index], place);
@@ -162,7 +162,7 @@ impl World {
         (placed, left)
     }
 
-    /// S-CAS-7 and the estimator, on a copy.
+    /// S-CAS-7 and the estimator's rules, on a copy.
     pub(super) fn estimate(
         &self,
         pods: &[Waiting],
@@ -203,7 +203,7 @@ impl World {
     }
 }
 
-/// S-CAS-5, for controllers of few kinds of pods.
+/// S-CAS-5, for controllers with few kinds of pods.
 fn groups(pods: &[Waiting], pending: &[usize]) -> Vec<Vec<usize>> {
     let mut groups: Vec<Vec<usize>> = Vec::new();
     for index in pending {
