@@ -1,6 +1,6 @@
-//! Over any interleaving of operations by callers who read the record at different times: never holders on two nodes
-//! without multi-attach, never two holders with `ReadWriteOncePod`, and one version a change (L-VOL-1 to L-VOL-10,
-//! L-TEST-8).
+//! Attachment records under any interleaving of operations by callers who read the record at different times: without
+//! multi-attach never holders on two nodes, with `ReadWriteOncePod` never two holders, and one version per change
+//! (L-VOL-1 to L-VOL-10, L-TEST-8).
 
 use std::collections::BTreeSet;
 
@@ -24,9 +24,9 @@ const ACTORS: usize = 3;
 /// The next step of one of several callers.
 #[derive(Clone, Debug)]
 enum Step {
-    /// Reads the record, to act on it some time later.
+    /// Reads the record, to act on it later.
     Read,
-    /// Acts on what it read last.
+    /// Acts on the record as it was last read.
     Act(Action),
 }
 
@@ -70,7 +70,7 @@ fn action() -> impl Strategy<Value = Action> {
     ]
 }
 
-/// Steps of actors. Half of them reads, or hardly any operation would ever be up to date.
+/// Generates steps of callers. Half of them are reads; otherwise hardly any operation would be up to date.
 fn story() -> impl Strategy<Value = Vec<(usize, Step)>> {
     let step = prop_oneof![Just(Step::Read), action().prop_map(Step::Act)];
     vec((0..ACTORS, step), 1..80)
@@ -95,7 +95,7 @@ fn pod(number: u8) -> &'static str {
     PODS[usize::from(number)]
 }
 
-/// The rules as nested loops over a list: beside the specification, with nothing clever.
+/// The rules as nested loops over a list, written as the specification states them.
 struct Naive {
     modes: Vec<&'static str>,
     version: u64,
@@ -138,7 +138,7 @@ impl Naive {
         reason
     }
 
-    /// The reason, and the holders after a change.
+    /// Returns the reason, and the holders after a change.
     fn changed(
         &self,
         action: &Action,
@@ -180,7 +180,7 @@ impl Naive {
     }
 }
 
-/// L-VOL-10, in its words.
+/// Whether the evidence allows a break, in the words of L-VOL-10.
 fn may_break(evidence: &BreakEvidence) -> bool {
     let fence = evidence.confirmed_fence.map(FenceScope::word);
     let is_down =
@@ -279,14 +279,15 @@ proptest! {
             let found: Vec<_> = holders.iter().map(|holder| (&*holder.node, &*holder.pod_uid)).collect();
             prop_assert_eq!(found, expected);
             check_holders(&modes, &holders);
-            // L-VOL-1: a change is a version, and there is none without the other.
+            // L-VOL-1: the version grows exactly if there is a change.
             let grown = record.version() - before.version();
             prop_assert_eq!(grown, u64::from(holders != before.holders()));
             prop_assert!(ok || record == before, "{reason} changed {before:?}");
         }
     }
 
-    /// The request function is the record, operation by operation, wherever the sequence is cut.
+    /// The request function gives the same result as the record, operation by operation, wherever the sequence is
+    /// split.
     #[test]
     fn a_sequence_may_be_cut_anywhere(modes in modes(), story in story(), cut in 0..80_usize) {
         let mut record = Attachment::new(AccessModes::parse(&modes).unwrap(), 0, []).unwrap();
@@ -326,7 +327,7 @@ proptest! {
     }
 }
 
-/// A hundred thousand holders and as many operations take seconds in a debug build, not hours.
+/// A hundred thousand holders and as many operations take seconds, not hours, in a debug build.
 #[test]
 fn long_sequences_are_not_quadratic() {
     let n = 100_000_u64;

@@ -1,4 +1,4 @@
-//! Who may remove a pod: every actor with any request about any pod, against the rules as they read
+//! The authority to remove a pod: every actor with any request about any pod, compared with the rules as written
 //! (L-DEL-1 to L-DEL-6, L-DEL-9, L-DEL-16 to L-DEL-18, L-FENCE-11).
 
 use berth_engine::lifecycle::deletion::{ActorKind, authorize_removal};
@@ -13,7 +13,7 @@ const NOW: i64 = 1_000;
 #[derive(Clone, Debug)]
 struct Case {
     actor: &'static str,
-    /// `n1`, the pod's node if it has one, or another.
+    /// The actor's node: `n1`, the pod's node if it has one, or another.
     agent: &'static str,
     requested: Option<i64>,
     uid: &'static str,
@@ -21,7 +21,7 @@ struct Case {
     is_bound: bool,
     phase: &'static str,
     own: Option<i64>,
-    /// Marked, with this period stored.
+    /// The stored grace period of a pod that is marked for deletion.
     stored: Option<i64>,
     node: Option<(&'static str, bool)>,
     is_dead: bool,
@@ -109,7 +109,7 @@ fn answer(case: &Case) -> AuthorizeRemovalResponse {
     authorize_removal(&request).unwrap()
 }
 
-/// Effect and reason, as the rules read.
+/// Returns effect and reason by the rules as written.
 fn plainly(case: &Case) -> (&'static str, &'static str) {
     let has_ended = case.phase == "Succeeded" || case.phase == "Failed";
     let has_process = case.is_bound && !has_ended;

@@ -5,8 +5,8 @@ use berth_proto::Time;
 use berth_proto::berth_v1::{BackoffScheduleRequest, ContainerRun, ScheduledRestart};
 use proptest::prelude::*;
 
-/// Seconds that a run took, and seconds from the finish of the run before to its start. Many are near the two bounds of
-/// interest.
+/// Generates for each run its duration in seconds, and the seconds from the end of the previous run to its start. Many
+/// are near the two limits.
 fn runs() -> impl Strategy<Value = Vec<(i64, i64)>> {
     let length = prop_oneof![0..=30i64, 590..=610i64, 600..=601i64, 0..=100_000i64];
     let gap = prop_oneof![0..=30i64, 290..=310i64, 590..=610i64];
@@ -24,7 +24,7 @@ fn schedule(base: Option<i64>, cap: Option<i64>, exits: &[(i64, i64)]) -> Vec<Sc
     backoff_schedule(&request).unwrap().restarts
 }
 
-/// Start and finish of each run.
+/// Returns start and finish of each run.
 fn exits(first: i64, runs: &[(i64, i64)]) -> Vec<(i64, i64)> {
     let mut finished = first;
     let mut exits = Vec::new();
@@ -36,8 +36,8 @@ fn exits(first: i64, runs: &[(i64, i64)]) -> Vec<(i64, i64)> {
     exits
 }
 
-/// The delays by the words of the specification: from the latest exit whose history was dropped, or the first, count 0,
-/// base, twice that and so on.
+/// Returns the delays as the specification defines them: 0 for the first exit and for each one that drops the history,
+/// then the base, then twice the previous delay.
 fn expected(base: i64, cap: i64, exits: &[(i64, i64)]) -> Vec<i64> {
     let delay = |exit: usize| {
         let is_anew = |exit: &usize| *exit == 0 || exits[*exit].1 - exits[*exit].0 > 600;
@@ -53,7 +53,8 @@ fn expected(base: i64, cap: i64, exits: &[(i64, i64)]) -> Vec<i64> {
 proptest! {
     #![proptest_config(super::config(256, 20))]
 
-    /// Any cap of 1 to 300, any base: 0, base, doubling up to the cap, dropped after more than 600 s and not sooner.
+    /// For any base and any cap of 1 to 300 the delays are 0, base, and doubled up to the cap; a run of more than 600 s
+    /// resets them.
     #[test]
     fn delays_follow_the_specification(
         base in prop::option::of(1..=400i64),
@@ -67,8 +68,8 @@ proptest! {
         prop_assert_eq!(&delays, &expected(base.unwrap_or(10), cap.unwrap_or(300), &exits));
     }
 
-    /// No restart before the finish of the run, and the delay counts from there; a container says that it waits when it
-    /// does.
+    /// No restart comes before the finish of the run, from which the delay counts; a container that waits is reported
+    /// as waiting.
     #[test]
     fn restarts_wait_from_the_finish(cap in 1..=300i64, runs in runs()) {
         let exits = exits(0, &runs);
@@ -89,7 +90,7 @@ proptest! {
         prop_assert_eq!(schedule(None, None, &exits[..n]), schedule(None, None, &exits)[..n].to_vec());
     }
 
-    /// Hostile times are answered or refused, and never wrap around.
+    /// Extreme times lead to a response or an error, and never wrap around.
     #[test]
     fn any_times(times in prop::collection::vec(any::<i64>(), 0..=12)) {
         let mut times = times;

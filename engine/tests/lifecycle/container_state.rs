@@ -1,4 +1,4 @@
-//! Restart counts over whatever a runtime says of a container, forgets of it or counts.
+//! Restart counts for any sequence of container states that a runtime reports, forgets or counts.
 
 use berth_engine::lifecycle::container_state::derive_container_state;
 use berth_proto::Time;
@@ -8,7 +8,7 @@ use berth_proto::berth_v1::{
 use berth_proto::core_v1::{Container, ContainerStatus};
 use proptest::prelude::*;
 
-/// One look at one container through its runtime.
+/// Generates one observation of a container through its runtime.
 fn observation() -> impl Strategy<Value = DeriveContainerStateRequest> {
     let state = prop::sample::select(vec!["Created", "Running", "Exited", "Unknown"]);
     let count = prop_oneof![8 => 0..5i32, 1 => Just(i32::MAX)];
@@ -54,8 +54,8 @@ fn observation() -> impl Strategy<Value = DeriveContainerStateRequest> {
 proptest! {
     #![proptest_config(super::config(512, 23))]
 
-    /// L-CSTATE-1, L-CSTATE-12, L-TEST-9: whatever a runtime says, forgets or counts, a restart count never falls, and
-    /// a state is one of three.
+    /// L-CSTATE-1, L-CSTATE-12, L-TEST-9: whatever a runtime reports, forgets or counts, a restart count never
+    /// decreases, and a state is one of three.
     #[test]
     fn restart_counts_never_fall(observations in prop::collection::vec(observation(), 1..20)) {
         let mut old: Option<ContainerStatus> = None;

@@ -1,5 +1,5 @@
-//! One answer about a whole pod, over random pods: what it says of the phase, of processes and of time agrees with
-//! itself and with the plan of the restart group.
+//! Evaluations of whole pods, over random pods: phase, processes and times of a response are consistent with each other
+//! and with the plan of the restart group.
 
 use berth_engine::lifecycle::evaluation::evaluate_pod;
 use berth_engine::lifecycle::restart::plan_containers;
@@ -22,7 +22,7 @@ fn at(seconds: i64) -> Value {
     serde_json::to_value(Time::from_unix_seconds(NOON + seconds)).unwrap()
 }
 
-/// One container's status, or none.
+/// Generates the status of one container, or none.
 fn status(name: &'static str) -> impl Strategy<Value = Option<Value>> {
     let state = prop_oneof![
         Just(json!({"state": {"waiting": {"reason": "ContainerCreating"}}})),
@@ -47,7 +47,8 @@ fn status(name: &'static str) -> impl Strategy<Value = Option<Value>> {
     })
 }
 
-/// A bound pod of an init container, a sidecar and two app containers, in any state that statuses can name.
+/// Generates a bound pod with an init container, a sidecar and two app containers, in any state that statuses can
+/// express.
 fn pod() -> impl Strategy<Value = Pod> {
     let policies = || select(vec!["Always", "OnFailure", "Never"]);
     let own = proptest::option::of(select(vec!["OnFailure", "Never"]));
@@ -134,8 +135,7 @@ fn plan_of(pod: &Pod) -> Vec<String> {
 proptest! {
     #![proptest_config(config(2_000, 11))]
 
-    /// L-PHASE-11, L-TERM-18, L-TERM-19: a phase that is to be published is terminal, and nothing is removed while it
-    /// runs.
+    /// L-PHASE-11, L-TERM-18, L-TERM-19: a phase to be published is terminal, and no pod is removed while it runs.
     #[test]
     fn ends_are_ends(pod in pod()) {
         let answer = evaluate(&pod, NOON);
@@ -150,8 +150,8 @@ proptest! {
         }
     }
 
-    /// Until its wake-up time an answer about an unchanged pod does not change, and without one it never does, but for
-    /// times that say when a condition has turned (L-COND-2).
+    /// Until its wake-up time the response for an unchanged pod stays the same, and without a wake-up time forever,
+    /// except for the transition times of conditions (L-COND-2).
     #[test]
     fn nothing_changes_before_the_wake_up(pod in pod(), share in 0..100i64) {
         let now = evaluate(&pod, NOON);
@@ -166,7 +166,7 @@ proptest! {
         prop_assert_eq!(without(now), without(then));
     }
 
-    /// L-RESTART-11 to L-RESTART-15: containers are started as the plan of the restart group says, now or after their
+    /// L-RESTART-11 to L-RESTART-15: containers are started as in the plan of the restart group, now or after their
     /// back-off.
     #[test]
     fn starts_are_the_plan(pod in pod()) {
@@ -177,7 +177,7 @@ proptest! {
             for name in &next.names {
                 prop_assert!(plan.contains(name), "{name} is not in {plan:?}");
             }
-            // What is not named has its back-off before it, or is named once the first ones have been started.
+            // A container that is not named waits for its back-off, or is named after the first ones have been started.
             let is_late = answer.wake_up_at.is_some();
             prop_assert!(next.action == "StartContainers" || is_late || next.names.len() == plan.len());
         }

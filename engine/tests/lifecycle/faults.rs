@@ -1,11 +1,11 @@
 //! The fault scenarios (L-TEST-1 to L-TEST-6) in a small world: machines with node agents, two instances of every
-//! controller that decide on what they read some time ago, a network that loses, delays and repeats requests, a
-//! mechanism that fences late or not at all, people in a hurry. Every decision is asked of the engine, and after every
-//! step the invariants L-TEST-7 to L-TEST-10 are compared with what is really there.
+//! controller that decide on outdated reads, a network that loses, delays and repeats requests, a fencing mechanism
+//! that is late or fails, and people who force deletions. The engine makes every decision, and after every step the
+//! invariants L-TEST-7 to L-TEST-10 are checked against the real state.
 //!
 //! | file | what |
 //! |---|---|
-//! | `world.rs` | turns, the network, faults, healing |
+//! | `world.rs` | steps, the network, faults, healing |
 //! | `store.rs` | the API server and the ledger: conditional requests, and the journal |
 //! | `machine.rs` | what is really there |
 //! | `agent.rs`, `controller.rs`, `node.rs` | who acts |
@@ -31,7 +31,7 @@ use proptest::test_runner::TestRunner;
 use super::config;
 use controller::Person;
 use store::Record;
-use world::{Fault, Kind, N_NODES, Network, Turn, Who, World};
+use world::{Fault, Kind, N_NODES, Network, Step, Who, World};
 
 const SCOPES: [FenceScope; 4] =
     [FenceScope::Compute, FenceScope::NetworkAndStorage, FenceScope::Storage, FenceScope::Network];
@@ -86,7 +86,7 @@ fn who(is_reckless: bool) -> impl Strategy<Value = Who> {
     ]
 }
 
-fn turns(is_reckless: bool) -> impl Strategy<Value = Vec<Turn>> {
+fn steps(is_reckless: bool) -> impl Strategy<Value = Vec<Step>> {
     let network = prop_oneof![
         20 => Just(Network::Fine),
         2 => Just(Network::LostRequest),
@@ -94,19 +94,19 @@ fn turns(is_reckless: bool) -> impl Strategy<Value = Vec<Turn>> {
         2 => Just(Network::Delayed),
         2 => Just(Network::Repeated),
     ];
-    let turn = (who(is_reckless), 0..10_000_usize, network);
-    vec(turn.prop_map(|(who, pick, network)| Turn { who, pick, network }), 250..600)
+    let step = (who(is_reckless), 0..10_000_usize, network);
+    vec(step.prop_map(|(who, pick, network)| Step { who, pick, network }), 250..600)
 }
 
-/// Random stories; when their faults are over, everything has to run again. What has happened in them, counted.
+/// Runs random stories, after whose faults every pet must run again. Returns counts of what happened in them.
 fn run_stories(cases: u32, seed: u64, is_reckless: bool) -> BTreeMap<String, usize> {
     let counts = RefCell::new(BTreeMap::new());
-    let strategy = (select(SCOPES.to_vec()), any::<bool>(), turns(is_reckless));
+    let strategy = (select(SCOPES.to_vec()), any::<bool>(), steps(is_reckless));
     let config = ProptestConfig { max_shrink_iters: 200, ..config(cases, seed) };
-    let outcome = TestRunner::new(config).run(&strategy, |(scope, peers, turns)| {
+    let outcome = TestRunner::new(config).run(&strategy, |(scope, peers, steps)| {
         let mut world = World::new(scope, peers);
-        for turn in &turns {
-            world.turn(turn);
+        for step in &steps {
+            world.step(step);
         }
         for (what, n) in world.counts() {
             *counts.borrow_mut().entry(what.clone()).or_default() += n;
@@ -135,11 +135,11 @@ fn state(world: &World) -> String {
     )
 }
 
-/// L-TEST-1 to L-TEST-6 at random and together, L-TEST-7 to L-TEST-10 after every step.
+/// L-TEST-1 to L-TEST-6 in random combinations, with L-TEST-7 to L-TEST-10 checked after every step.
 #[test]
 fn whatever_fails_nothing_is_held_twice() {
     let counts = run_stories(200, 55, false);
-    // A world in which nothing happens proves nothing.
+    // If these events did not occur, the test would prove nothing.
     for what in [
         "created",
         "started",
@@ -162,7 +162,7 @@ fn whatever_fails_nothing_is_held_twice() {
 }
 
 /// Runs the stories with people who force deletions and acknowledge the risk: identities may then be held twice, which
-/// is recorded; volumes never.
+/// is recorded, but volumes may not.
 #[test]
 fn a_forced_deletion_costs_no_volume() {
     let counts = run_stories(100, 56, true);
@@ -170,7 +170,7 @@ fn a_forced_deletion_costs_no_volume() {
     assert!(n >= 10, "{counts:#?}");
 }
 
-/// A world in which both pets run, and the node of the first.
+/// Returns a world in which both pets run, and the node of the first.
 fn running(scope: FenceScope) -> (World, usize) {
     let mut world = World::new(scope, false);
     assert!(world.settle(100, false));
@@ -184,14 +184,14 @@ fn node_of_first(world: &World) -> usize {
 }
 
 fn fault_now(world: &mut World, fault: Fault) {
-    world.turn(&Turn { who: Who::Fault(fault), pick: 0, network: Network::Fine });
+    world.step(&Step { who: Who::Fault(fault), pick: 0, network: Network::Fine });
 }
 
 fn entitlements(world: &World) -> Vec<String> {
     world.server.journal.iter().map(invariant::summary).collect()
 }
 
-/// Rounds of everybody until `done`. The number of rounds.
+/// Runs rounds until `done`, and returns their number.
 fn rounds_until(world: &mut World, n: usize, done: impl Fn(&World) -> bool) -> usize {
     for round in 0..n {
         if done(world) {
@@ -203,22 +203,22 @@ fn rounds_until(world: &mut World, n: usize, done: impl Fn(&World) -> bool) -> u
     n
 }
 
-/// The holder of the first name.
+/// Returns the uid of the pod that holds the first name.
 fn holder(world: &World) -> String {
     world.server.store.locks["pet-0"].holder_uid.clone().unwrap_or_default()
 }
 
-/// Deletes the first pet; its node takes no pods any more.
+/// Deletes the first pet and cordons its node.
 fn hand_over(world: &mut World, node: usize) {
     world.cordoned.insert(world.machines[node].name.clone());
     for pick in [0, 2] {
         let who = Who::Person(Person::Deletes { grace: None });
-        world.turn(&Turn { who, pick, network: Network::Fine });
+        world.step(&Step { who, pick, network: Network::Fine });
     }
 }
 
-/// L-TEST-5: whichever step of termination and hand-over (L-VOL-14) the agents lose their memory after, the volumes
-/// arrive.
+/// L-TEST-5: the volumes are handed over even if the agents lose their memory after any step of termination and
+/// hand-over (L-VOL-14).
 #[test]
 fn agents_crash_at_every_step_of_a_hand_over() {
     let (mut world, node) = running(FenceScope::Compute);
@@ -241,8 +241,8 @@ fn agents_crash_at_every_step_of_a_hand_over() {
     }
 }
 
-/// L-TEST-6: whichever step of fencing the controllers lose their memory after, and with one of the two gone for good,
-/// the pod of the lost node comes back elsewhere, after the fence and not before (L-VOL-15).
+/// L-TEST-6: even if the controllers lose their memory after any step of fencing and one instance is gone for good, the
+/// pod of the lost node is recreated elsewhere, after the fence and not before (L-VOL-15).
 #[test]
 fn controllers_crash_at_every_step_of_fencing() {
     let n_steps = fenced_with_crash_after(usize::MAX);
@@ -252,7 +252,7 @@ fn controllers_crash_at_every_step_of_fencing() {
     }
 }
 
-/// Cuts a node off for good; how many steps fencing it took.
+/// Cuts a node off until its pod has moved; returns the number of fencing steps.
 fn fenced_with_crash_after(step: usize) -> usize {
     let (mut world, node) = running(FenceScope::Compute);
     let first = holder(&world);
@@ -275,7 +275,7 @@ fn fenced_with_crash_after(step: usize) -> usize {
     let name = world.machines[node].name.clone();
     assert!(world.server.store.fences[&name].lets_remove_pods());
 
-    // The node stays out until it has been started anew, and is taken back then (L-FENCE-12).
+    // The node stays out of service until it was rebooted, and is readmitted then (L-FENCE-12).
     fault_now(&mut world, Fault::CutNode(node, false));
     fault_now(&mut world, Fault::Boot(node));
     rounds_until(&mut world, 100, |world| {
@@ -288,8 +288,8 @@ fn is_moved(world: &World, first: &str) -> bool {
     holder(world) != first && world.is_settled()
 }
 
-/// L-TEST-1: cut off from one node, from a zone and from all nodes, nothing is given up without a fence; once contact
-/// is back everything goes on as if nothing had been.
+/// L-TEST-1: if the control plane loses one node, a zone or all nodes, nothing is released without a fence; once
+/// contact is back everything continues as before.
 #[test]
 fn a_cut_control_plane_takes_nothing_away() {
     for (cut, mend) in [
@@ -298,7 +298,7 @@ fn a_cut_control_plane_takes_nothing_away() {
         (Fault::CutAll(true), Fault::CutAll(false)),
     ] {
         let (mut world, _) = running(FenceScope::Compute);
-        // Nobody fences in this story.
+        // There is no fencing in this story.
         for instance in 0..2 {
             fault_now(&mut world, Fault::CutStore(Kind::Fencing, instance, true));
         }
@@ -309,7 +309,7 @@ fn a_cut_control_plane_takes_nothing_away() {
         }
         assert_eq!(world.server.journal.len(), n_records, "{cut:?}: {:?}", entitlements(&world));
         if matches!(cut, Fault::CutAll(_)) {
-            // L-NODE-9: with no node in sight it is the control plane that is cut off.
+            // L-NODE-9: if no node is reachable, the control plane itself is cut off.
             let marked = world.server.store.pods.values().filter(|pod| store::is_marked(pod));
             assert_eq!(marked.count(), 0);
         }
@@ -318,7 +318,7 @@ fn a_cut_control_plane_takes_nothing_away() {
     }
 }
 
-/// L-TEST-2: what nodes hear of each other gives nothing up by itself, and holds a fence back where it counts.
+/// L-TEST-2: reports of nodes about each other release nothing by themselves, but prevent a fence if they count.
 #[test]
 fn nodes_that_do_not_hear_each_other_lose_nothing() {
     let (mut world, node) = running(FenceScope::Compute);
@@ -330,7 +330,7 @@ fn nodes_that_do_not_hear_each_other_lose_nothing() {
     }
     assert_eq!(world.server.journal.len(), n_records, "in contact, whatever its peers say");
 
-    // Cut off, but heard by its peers: the detectors disagree.
+    // The node is cut off from the control plane but not from its peers, so the detectors disagree.
     fault_now(&mut world, Fault::CutPeers(node, false));
     fault_now(&mut world, Fault::CutNode(node, true));
     for round in 0..150 {
@@ -342,7 +342,8 @@ fn nodes_that_do_not_hear_each_other_lose_nothing() {
     rounds_until(&mut world, 300, |world| is_moved(world, &first));
 }
 
-/// L-TEST-3: controllers that are cut off from the store act on what they knew, late; nothing of it counts twice.
+/// L-TEST-3: controllers that are cut off from the store act late on outdated reads, and none of these actions has an
+/// effect twice.
 #[test]
 fn what_was_decided_before_the_store_was_lost_does_not_count() {
     for kind in Kind::ALL {
@@ -350,12 +351,12 @@ fn what_was_decided_before_the_store_was_lost_does_not_count() {
         for instance in 0..2 {
             fault_now(&mut world, Fault::CutStore(kind, instance, true));
         }
-        // All that they send is held up.
+        // All requests of these controllers are delayed.
         fault_now(&mut world, Fault::CutNode(node, true));
         for round in 0..60 {
             for instance in 0..2 {
                 let who = Who::Controller(kind, instance);
-                world.turn(&Turn { who, pick: round * 7 + 1, network: Network::Delayed });
+                world.step(&Step { who, pick: round * 7 + 1, network: Network::Delayed });
             }
             world.round(round, false);
         }
@@ -365,42 +366,42 @@ fn what_was_decided_before_the_store_was_lost_does_not_count() {
     }
 }
 
-/// L-TEST-4: two instances that read the same decide the same, and one of them is refused.
+/// L-TEST-4: two instances with the same reads make the same decision, and one of them is refused.
 #[test]
 fn of_two_controllers_one_is_refused() {
     let mut world = World::new(FenceScope::Compute, false);
     for instance in 0..2 {
-        // Both have read that the names are free.
+        // Both instances have read that the names are free.
         for _ in 0..2 {
             let who = Who::Controller(Kind::StatefulSet, instance);
-            world.turn(&Turn { who, pick: 0, network: Network::Delayed });
+            world.step(&Step { who, pick: 0, network: Network::Delayed });
         }
     }
     for _ in 0..8 {
-        world.turn(&Turn { who: Who::Delivery, pick: 0, network: Network::Fine });
+        world.step(&Step { who: Who::Delivery, pick: 0, network: Network::Fine });
     }
     assert_eq!(world.server.store.pods.len(), 1);
     assert_eq!(world.counts()["late, accepted"], 1);
     assert_eq!(world.counts()["late, refused"], 3);
 }
 
-/// A node declared dead while it is off gives its pods and volumes up without a fence (L-FENCE-11, L-DEL-8, L-GC-3,
-/// L-GC-5).
+/// If a node is declared dead while it is off, its pods and volumes are released without a fence (L-FENCE-11, L-DEL-8,
+/// L-GC-3, L-GC-5).
 #[test]
 fn a_node_declared_dead_gives_its_pods_up() {
     for (is_destroyed, why) in [(false, "NodeOutOfService"), (true, "NodeObjectDeleted")] {
-        // A fence of the network alone entitles to nothing.
+        // A fence of the network alone allows no release.
         let (mut world, node) = running(FenceScope::Network);
         let first = holder(&world);
         fault_now(&mut world, Fault::PowerOff(node));
-        // Nothing is given up because the node is silent, however long.
+        // Nothing is released only because the node is silent, however long.
         for round in 0..60 {
             world.round(round, false);
         }
         assert_eq!(holder(&world), first);
         assert!(world.server.journal.is_empty(), "{:?}", world.server.journal);
         world.machines[node].is_destroyed = is_destroyed;
-        world.turn(&Turn { who: Who::Administrator(node), pick: 1, network: Network::Fine });
+        world.step(&Step { who: Who::Administrator(node), pick: 1, network: Network::Fine });
         rounds_until(&mut world, 300, |world| is_moved(world, &first));
         let journal = entitlements(&world);
         for what in ["let go", "removed", "released"] {
@@ -410,7 +411,7 @@ fn a_node_declared_dead_gives_its_pods_up() {
     }
 }
 
-/// A storage fence moves volumes, but no name; a network fence moves nothing (L-FENCE-10).
+/// A storage fence releases volumes but no name; a network fence releases nothing (L-FENCE-10).
 #[test]
 fn a_fence_gives_up_only_what_it_covers() {
     for (scope, breaks) in [(FenceScope::Storage, true), (FenceScope::Network, false)] {

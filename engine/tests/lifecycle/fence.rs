@@ -1,5 +1,5 @@
-//! Nothing of a node is given up before its fence is confirmed, and nothing brings a fenced node back but a clean
-//! start; no policy and no impatience fences before the detectors' bound (L-FENCE-5 to L-FENCE-13, L-FENCE-15).
+//! Nothing of a node is released before its fence is confirmed, only a clean restart brings a fenced node back, and no
+//! policy or toleration fences before the detectors' bound (L-FENCE-5 to L-FENCE-13, L-FENCE-15).
 
 use berth_engine::lifecycle::fence::{
     Fence, FenceEvent, FenceEventType, FenceOutcome, FenceScope, FenceState, decide_fence,
@@ -21,7 +21,7 @@ fn scope() -> impl Strategy<Value = FenceScope> {
     select(FenceScope::WORDS.to_vec()).prop_map(|word| FenceScope::parse(word, "scope").unwrap())
 }
 
-/// Events in any order: late, twice, or of a fence before this one.
+/// Generates an event; in sequences events may be late, repeated, or about an earlier fence.
 fn event() -> impl Strategy<Value = FenceSequenceEvent> {
     let words = prop_oneof![
         2 => select(vec!["Decide", "FenceConfirmed"]),
@@ -40,10 +40,10 @@ fn typed(event: &FenceSequenceEvent) -> FenceEvent {
     }
 }
 
-/// Facts about a fence that follow from its events, without its states.
+/// Facts about a fence that follow from its events, without its state machine.
 #[derive(Default)]
 struct History {
-    /// A confirmation came for a fence that had been decided on and had not failed since.
+    /// Whether a confirmation came for a fence that had been decided on and had not failed since.
     is_confirmed: bool,
     is_decided: bool,
     is_over: bool,
@@ -98,7 +98,7 @@ proptest! {
             let is_fenced = matches!(fence.state, FenceState::Fenced | FenceState::AttachmentsBroken);
             prop_assert_eq!(is_fenced, history.is_confirmed && !history.is_over, "{}", context);
         }
-        // The request function is the same machine.
+        // The request function follows the same state machine.
         let request = FenceSequenceRequest { scope: scope.word().to_owned(), events, ..Default::default() };
         prop_assert_eq!(fence_sequence(&request).unwrap().state, fence.state.word());
     }
@@ -144,8 +144,8 @@ fn question() -> impl Strategy<Value = DecideFenceRequest> {
         on_contradiction: on_contradiction.to_owned(),
     });
     let pods = vec(candidate(), 0..6);
-    let asked = proptest::bool::weighted(0.1);
-    (vec(detector(), 0..4), policy, pods, asked, -5..500_i64).prop_map(
+    let is_requested = proptest::bool::weighted(0.1);
+    (vec(detector(), 0..4), policy, pods, is_requested, -5..500_i64).prop_map(
         |(detectors, policy, pods, requested_by_operator, elapsed)| DecideFenceRequest {
             node_name: "n1".to_owned(),
             contact_lost_at: Some(Time::from_unix_seconds(LOST)),
@@ -158,7 +158,7 @@ fn question() -> impl Strategy<Value = DecideFenceRequest> {
     )
 }
 
-/// When a pod's patience ends, as L-FENCE-5 tells it; `None` where the pod does not count.
+/// Returns when a pod's toleration ends, as L-FENCE-5 defines it; `None` if the pod does not count.
 fn due(pod: &FenceCandidate, question: &DecideFenceRequest) -> Option<i64> {
     let policy = question.policy.as_ref().unwrap();
     if policy.min_priority.is_some_and(|least| pod.priority < least) {
@@ -199,7 +199,8 @@ fn at(question: &DecideFenceRequest, now: i64) -> DecideFenceRequest {
 proptest! {
     #![proptest_config(config(3000, 54))]
 
-    /// L-FENCE-5, L-FENCE-15: no answer but a person's comes before the bound, or before some pod's patience has ended.
+    /// L-FENCE-5, L-FENCE-15: unless a person requests it, no fence comes before the bound and the end of some pod's
+    /// toleration.
     #[test]
     fn no_fence_before_the_bound(question in question()) {
         let now = question.now.and_then(|time| time.unix_seconds()).unwrap();
@@ -229,7 +230,7 @@ proptest! {
         }
     }
 
-    /// A decision that was made stands as time goes on, and none is made before the moment it names.
+    /// A decision stays the same as time goes on, and none is made before the time that it names.
     #[test]
     fn time_only_moves_a_decision_on(question in question()) {
         let question = DecideFenceRequest { requested_by_operator: false, ..question };

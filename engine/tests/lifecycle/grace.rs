@@ -1,4 +1,4 @@
-//! Time only runs out: a stored grace period never grows (L-TERM-3, L-TEST-9), nor does the one on the node (L-TERM-8).
+//! A stored grace period never grows (L-TERM-3, L-TEST-9), nor does the remaining period on the node (L-TERM-8).
 
 use berth_engine::lifecycle::termination::{apply_delete, effective_node_grace};
 use berth_proto::Time;
@@ -16,7 +16,7 @@ use super::config;
 
 const START: i64 = 1_000_000;
 
-/// Ordinary periods, and what nobody should ask for.
+/// Generates ordinary grace periods, and some that are invalid or extreme.
 fn period() -> impl Strategy<Value = i64> {
     prop_oneof![
         12 => 0_i64..70,
@@ -25,14 +25,14 @@ fn period() -> impl Strategy<Value = i64> {
     ]
 }
 
-/// One delete request, some time after the one before.
+/// A delete request, some time after the previous one.
 #[derive(Clone, Debug)]
 struct Request {
     after: i64,
     period: Option<i64>,
     uid: Option<&'static str>,
     version: Option<&'static str>,
-    /// Whether the finalizers are done with the pod before.
+    /// Whether the finalizers have been removed before the request.
     finalized: bool,
 }
 
@@ -124,7 +124,7 @@ proptest! {
             prop_assert_eq!(response.outcome == "Conflict", !holds);
             if !holds || response.outcome == "AlreadyTerminating" {
                 prop_assert_eq!(before, after);
-                // A force delete is not waited for: whoever asks again finishes it.
+                // A forced deletion has nothing to wait for, so another request completes it.
                 prop_assert!(!holds || before.is_some_and(|(_, period)| period > 0));
                 continue;
             }
@@ -132,7 +132,7 @@ proptest! {
             prop_assert!(period >= 0);
             if let Some((old_at, old_period)) = before {
                 prop_assert!(period <= old_period, "{} grew to {}", old_period, period);
-                // A deadline that has passed may become now, and never anything later.
+                // A deadline in the past may move to now, but never later.
                 prop_assert!(at <= old_at.max(now), "{} moved to {}", old_at, at);
                 prop_assert!(response.outcome != "GracefulStarted");
                 if response.outcome == "GracefulShortened" {
@@ -142,7 +142,7 @@ proptest! {
             } else {
                 prop_assert_eq!(at, now.saturating_add(period));
             }
-            // Nothing is removed in the time that was promised, nor past a finalizer.
+            // Nothing is removed before its grace period is over, nor while it has finalizers.
             let is_over = period == 0;
             prop_assert_eq!(response.outcome == "RemoveNow", is_over && !has_finalizers);
             prop_assert_eq!(response.outcome == "HeldByFinalizers", is_over && has_finalizers);
@@ -180,7 +180,7 @@ proptest! {
             prop_assert!(response.seconds <= shortest);
             current = response.seconds;
         }
-        // Nothing but what was asked for, or the pod's own where nothing was, comes out.
+        // The result is the requested period or, without a request, the pod's own.
         prop_assert!(current == shortest || current == own.unwrap_or(30).max(1));
     }
 }

@@ -1,5 +1,5 @@
-//! Over any interleaving of events about any pods, at most one UID holds a name, and only what L-DEL-12 lists makes it
-//! let go (L-DEL-11 to L-DEL-13, L-DEL-16, L-TEST-7).
+//! Identity locks under any interleaving of events about any pods: at most one uid holds a name, and only the events of
+//! L-DEL-12 release it (L-DEL-11 to L-DEL-13, L-DEL-16, L-TEST-7).
 
 use std::collections::BTreeSet;
 
@@ -13,9 +13,9 @@ use proptest::sample::select;
 
 use super::config;
 
-/// An event as several controllers may send it: late, twice, about a pod that is long gone.
+/// Generates an event; several controllers may send events late, twice, or about a pod that is long gone.
 fn event() -> impl Strategy<Value = IdentityLockEvent> {
-    // Acquire often, or the name is free most of the time.
+    // Acquire is frequent, because otherwise the name would be free most of the time.
     let words = prop_oneof![
         2 => Just("Acquire"),
         5 => select(LockEventType::WORDS.to_vec()),
@@ -39,7 +39,7 @@ fn typed(event: &IdentityLockEvent) -> LockEvent<'_> {
     }
 }
 
-/// The four entitlements as the rule names them.
+/// Whether the event is one of the four entitlements that the rule names.
 fn entitles(event: &IdentityLockEvent) -> bool {
     match &*event.r#type {
         "RemovedByNodeAgent" | "RemovedByPodGC" => true,
@@ -79,7 +79,7 @@ fn check(
     assert_eq!(after.released_unsafely, is_unsafe, "{event:?} to {before:?}");
 }
 
-/// Pods that believe to hold the name: from `Granted` until one of the events of L-DEL-12.
+/// Pods that consider themselves holders of the name: from `Granted` until one of the events of L-DEL-12.
 #[derive(Default)]
 struct Believers(BTreeSet<String>);
 
@@ -105,13 +105,13 @@ proptest! {
             let outcome = lock.apply(&typed(event));
             check(&before, event, outcome, &lock);
             believers.see(event, outcome);
-            // Counted without the lock, by what each pod was told (L-DEL-11, L-TEST-7).
+            // Counted without the lock, from the responses to each pod (L-DEL-11, L-TEST-7).
             let held: Vec<&str> = believers.0.iter().map(String::as_str).collect();
             prop_assert_eq!(held, lock.holder_uid.as_deref().into_iter().collect::<Vec<_>>());
         }
     }
 
-    /// The request function is the lock, event by event, wherever the sequence is cut.
+    /// The request function gives the same result as the lock, event by event, wherever the sequence is split.
     #[test]
     fn a_sequence_may_be_cut_anywhere(events in vec(event(), 1..40), cut in 0..40_usize) {
         let run = |lock: IdentityLockState, events: &[IdentityLockEvent]| {

@@ -1,5 +1,5 @@
-//! Phases and conditions over random stories: statuses that follow each other as they would, and statuses that
-//! never could. What is decided is recorded, and the next step starts from there.
+//! Phases and conditions over random stories: plausible sequences of statuses, and impossible ones. Each decision is
+//! recorded and is the start of the next step.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ enum Seen {
     Ended(i32),
 }
 
-/// One container at one step.
+/// One observation of a container.
 #[derive(Copy, Clone, Debug)]
 struct Sight {
     seen: Seen,
@@ -33,7 +33,7 @@ struct Sight {
     in_place: bool,
 }
 
-/// One look at a pod.
+/// One observation of a pod.
 #[derive(Clone, Debug)]
 struct Look {
     init: Vec<Sight>,
@@ -49,7 +49,7 @@ struct Look {
     seconds_later: i64,
 }
 
-/// A pod and what is seen of it.
+/// A pod and the observations of it.
 #[derive(Clone, Debug)]
 struct Story {
     policy: &'static str,
@@ -179,7 +179,7 @@ impl Story {
 
 const GATE: &str = "example.com/gate";
 
-/// Puts what is seen into the pod; app containers from the last, as an agent that sorts otherwise would list them.
+/// Writes an observation into the pod's status, with the app containers in reverse order, as an agent may list them.
 fn observe(pod: &mut Pod, look: &Look) {
     let status = pod.status.get_or_insert_default();
     let statuses = |stem: &str, sights: &[Sight]| -> Vec<ContainerStatus> {
@@ -234,7 +234,7 @@ impl Sight {
         })
     }
 
-    /// The exit code, if the last thing it did was to end.
+    /// Returns the exit code if the container has ended.
     fn exit(&self) -> Option<i32> {
         match self.seen {
             Seen::Ended(code) | Seen::WaitingAfter(code) => Some(code),
@@ -242,7 +242,7 @@ impl Sight {
         }
     }
 
-    /// Whether it is started again after that, by the policies alone.
+    /// Whether the policies alone demand a restart of the container after its exit.
     fn is_due(&self, own: Option<&str>, pod: &str) -> bool {
         match own.unwrap_or(pod) {
             _ if self.in_place => true,
@@ -253,7 +253,7 @@ impl Sight {
     }
 }
 
-/// L-PHASE-2 to L-PHASE-6, read off the specification without any cleverness.
+/// L-PHASE-2 to L-PHASE-6, transcribed from the specification.
 fn naive_phase(story: &Story, look: &Look) -> PodPhase {
     let init: Vec<(&Sight, Option<&str>)> =
         look.init.iter().zip(story.init_policies.iter().copied()).collect();
@@ -314,7 +314,7 @@ fn sandboxes(up: &[bool]) -> Vec<SandboxView<'static>> {
     up.iter().map(view).collect()
 }
 
-/// L-COND-2: against what was recorded.
+/// L-COND-2: compares the transition times with the recorded ones.
 fn check_times(
     before: &BTreeMap<String, PodCondition>,
     after: &BTreeMap<String, PodCondition>,
@@ -335,9 +335,9 @@ fn check_times(
 proptest! {
     #![proptest_config(super::config(512, 22))]
 
-    /// L-PHASE-8, L-PHASE-9, L-PHASE-15, L-TEST-9: what is recorded never moves back, terminal phases absorb, and the
-    /// statuses mean what the specification's table says. The decided and the published phase are each recorded in
-    /// their own story.
+    /// L-PHASE-8, L-PHASE-9, L-PHASE-15, L-TEST-9: recorded phases never move back, terminal phases are final, and the
+    /// statuses have the meaning in the specification's table. The decided and the published phase are recorded in
+    /// separate stories.
     #[test]
     fn phases_never_move_back(story in story(), records_published in any::<bool>()) {
         let mut pod = story.pod();
@@ -364,7 +364,8 @@ proptest! {
         }
     }
 
-    /// L-COND-2, L-COND-11: a time changes exactly when the status does; a terminal phase never stands with Ready True.
+    /// L-COND-2, L-COND-11: a transition time changes exactly when the status does; with a terminal phase Ready is
+    /// never True.
     #[test]
     fn conditions_turn_when_their_status_does(story in story()) {
         let mut pod = story.pod();

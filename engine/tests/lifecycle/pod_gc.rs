@@ -1,7 +1,7 @@
-//! Who is taken away: the garbage collector over random clusters against a plain statement of its passes
-//! (L-GC-1 to L-GC-8), every removal held against the authority to remove (L-DEL-6, L-TEST-10); taints that are not
-//! there evict nobody (L-NODE-15); and the order in which a short node gives pods up is one order, which spares whom it
-//! promised to.
+//! Removals and evictions: the garbage collector over random clusters, compared with a plain implementation of its
+//! passes (L-GC-1 to L-GC-8) and with the authority to remove (L-DEL-6, L-TEST-10); absent taints evict no pod
+//! (L-NODE-15); and the order of evictions from a node that is short of a resource is total and spares the promised
+//! pods.
 
 use std::collections::BTreeSet;
 
@@ -54,7 +54,7 @@ fn authority(request: &PodGcRequest, pod: &Pod) -> (bool, String, String) {
     (answer.allowed, answer.effect, answer.reason)
 }
 
-/// Checks what is written before the removal: nothing on a terminal pod, and a mark on orphans only (L-GC-6).
+/// Checks what is written before the removal: nothing to a terminal pod, and a disruption reason only to orphans (L-GC-6).
 fn check_writes(pod: &Pod, action: &PodGcAction) {
     let expected = match (is_terminal(pod), action.cause.as_str()) {
         (true, _) => ("", ""),
@@ -69,7 +69,7 @@ proptest! {
 
     /// L-GC-1 to L-GC-8, L-TEST-10.
     #[test]
-    fn collects_as_plainly_stated(request in cluster::cluster(), turn in any::<prop::sample::Index>()) {
+    fn collects_as_plainly_stated(request in cluster::cluster(), rotation in any::<prop::sample::Index>()) {
         let actions = pod_gc(&request).unwrap().actions;
         let removals: Vec<_> =
             actions.iter().map(|action| (action.uid.clone(), action.cause.as_str())).collect();
@@ -94,14 +94,14 @@ proptest! {
             prop_assert_eq!(n_ended - n_over, usize::try_from(threshold).unwrap());
         }
 
-        let mut turned = request.clone();
-        if !turned.pods.is_empty() {
-            let by = turn.index(turned.pods.len());
-            turned.pods.rotate_left(by);
-            turned.pods.reverse();
+        let mut reordered = request.clone();
+        if !reordered.pods.is_empty() {
+            let by = rotation.index(reordered.pods.len());
+            reordered.pods.rotate_left(by);
+            reordered.pods.reverse();
         }
-        turned.nodes.reverse();
-        prop_assert_eq!(pod_gc(&turned).unwrap().actions, actions, "independent of input order");
+        reordered.nodes.reverse();
+        prop_assert_eq!(pod_gc(&reordered).unwrap().actions, actions, "independent of input order");
     }
 }
 
@@ -124,7 +124,7 @@ fn toleration() -> impl Strategy<Value = Toleration> {
 proptest! {
     #![proptest_config(config(1000, 12))]
 
-    /// L-NODE-15: nobody is evicted for taints that are not there, or that do not evict, whatever else is said.
+    /// L-NODE-15: no pod is evicted because of taints that are absent or do not evict, whatever else is in the request.
     #[test]
     fn no_taint_evicts_nobody(
         tolerations in vec(toleration(), 0..6),
@@ -153,7 +153,7 @@ proptest! {
     }
 }
 
-/// One run over a large cluster: 150,000 pods of 5,000 nodes, given in no order, a third of them ended.
+/// One run over a large cluster: 150,000 pods on 5,000 nodes in no particular order, a third of them ended.
 #[test]
 fn a_large_cluster() {
     let n = 150_000_u64;

@@ -1,4 +1,5 @@
-//! Probes over random ticks, against the rules read off the whole history anew at every tick (L-PROBE-8 to L-PROBE-15).
+//! Probes over random ticks, compared with the rules applied to the whole history at every tick
+//! (L-PROBE-8 to L-PROBE-15).
 
 use berth_engine::lifecycle::probe::probe_timeline;
 use berth_proto::Time;
@@ -10,12 +11,12 @@ use proptest::prelude::*;
 struct Story {
     probe_type: &'static str,
     delay: i32,
-    /// Success, failure.
+    /// Thresholds of successes and failures.
     thresholds: [i32; 2],
     started_at_tick: Option<i32>,
     /// Seconds after the container's start.
     deleted_at: Option<i64>,
-    /// Seconds after the container's start, and outcome.
+    /// Seconds after the container's start, and result.
     ticks: Vec<(i64, &'static str)>,
 }
 
@@ -23,7 +24,7 @@ const START: i64 = 1_768_046_400;
 
 fn story() -> impl Strategy<Value = Story> {
     let outcome = prop_oneof![3 => Just("Success"), 4 => Just("Failure"), 1 => Just("Error")];
-    // Rows of equal outcomes, so that thresholds are reached.
+    // Runs of equal results, so that thresholds are reached.
     let row = (outcome, prop::collection::vec(0..=15i64, 1..=5));
     let ticks = prop::collection::vec(row, 0..=8).prop_map(|rows| {
         let gaps = rows.into_iter();
@@ -45,14 +46,14 @@ fn story() -> impl Strategy<Value = Story> {
     )
         .prop_map(|(probe_type, delay, thresholds, started_at_tick, deleted_at, ticks)| {
             let [successes, failures] = thresholds;
-            // A probe that kills succeeds at once (L-PROBE-18).
+            // A probe that kills has a success threshold of one (L-PROBE-18).
             let successes = if probe_type == "readiness" { successes } else { 1 };
             let thresholds = [successes, failures];
             Story { probe_type, delay, thresholds, started_at_tick, deleted_at, ticks }
         })
 }
 
-/// Ran, value after the tick, and when it was killed.
+/// Whether each probe ran, the value after each tick, and when the container was killed.
 type Timeline = (Vec<bool>, Vec<String>, Option<i64>);
 
 fn tell(story: &Story) -> Timeline {
@@ -109,7 +110,7 @@ fn expected(story: &Story) -> Timeline {
     (ran, values, kill_at)
 }
 
-/// The latest result that came as often in a row as it has to; errors count for nothing.
+/// Returns the latest result that was repeated as often as its threshold; errors do not count.
 fn in_force(story: &Story, ran: &[bool]) -> Option<&'static str> {
     let ticks = story.ticks.iter().zip(ran);
     let results = ticks.filter(|((_, outcome), ran)| **ran && *outcome != "Error");
@@ -125,8 +126,8 @@ fn in_force(story: &Story, ran: &[bool]) -> Option<&'static str> {
 proptest! {
     #![proptest_config(super::config(1024, 21))]
 
-    /// The value in force changes only after the threshold of equal results in a row (L-PROBE-9), and the rest of the
-    /// rules.
+    /// The effective value changes only after a threshold of equal results in a row (L-PROBE-9), and the other rules
+    /// hold.
     #[test]
     fn timelines_follow_the_specification(story in story()) {
         prop_assert_eq!(tell(&story), expected(&story));
@@ -141,7 +142,7 @@ proptest! {
         }
     }
 
-    /// L-PROBE-12, L-PROBE-13: an instance is killed once at most, nothing runs after that, and readiness never kills.
+    /// L-PROBE-12, L-PROBE-13: an instance is killed at most once, no probe runs after that, and readiness never kills.
     #[test]
     fn an_instance_is_killed_once(story in story()) {
         let (ran, values, kill_at) = tell(&story);

@@ -1,5 +1,5 @@
-//! How processes end: each has its last window (L-TERM-10), sidecars end in order (L-TERM-12 to L-TERM-14), and no
-//! shortening gives anybody more time (L-TERM-17).
+//! The end of processes: each gets its last window (L-TERM-10), sidecars end in order (L-TERM-12 to L-TERM-14), and a
+//! shortened period gives no container more time (L-TERM-17).
 
 use std::collections::BTreeMap;
 
@@ -61,7 +61,7 @@ fn plan(grace: i64, containers: &[StoppingContainer]) -> Vec<TerminationEvent> {
     termination_plan(&request).unwrap().events
 }
 
-/// Each container's events, none of them twice.
+/// Returns each container's events, none of which occurs twice.
 fn courses(events: &[TerminationEvent]) -> BTreeMap<String, Course> {
     let mut courses: BTreeMap<String, Course> = BTreeMap::new();
     for event in events.iter().filter(|event| !event.container.is_empty()) {
@@ -79,7 +79,7 @@ fn courses(events: &[TerminationEvent]) -> BTreeMap<String, Course> {
     courses
 }
 
-/// When each container is gone, killed or not.
+/// Returns when each container has ended, killed or not.
 fn exits(grace: i64, containers: &[StoppingContainer]) -> BTreeMap<String, i64> {
     let courses = courses(&plan(grace, containers));
     courses.into_iter().map(|(name, course)| (name, course.exited.unwrap())).collect()
@@ -100,12 +100,12 @@ proptest! {
         for container in &containers {
             let course = courses[&container.name];
             let (signal, exited) = (course.signal.unwrap(), course.exited.unwrap());
-            // The hook begins with the pod's end, whoever's it is, and the signal waits for it, within the period.
+            // Every container's hook begins with the pod's termination, and the signal waits for it, within the period.
             prop_assert_eq!(course.hook, container.pre_stop_seconds.map(|_| START));
             prop_assert_eq!(course.hook_ended.is_some(), course.hook.is_some());
             let hook_ended = course.hook_ended.unwrap_or(START);
             prop_assert!(START <= hook_ended && hook_ended <= signal && signal <= end);
-            // SIGKILL never comes within 2 s, and is put off for nothing else.
+            // SIGKILL never comes within 2 s after the signal, and is delayed for no other reason.
             let deadline = end.max(signal + 2);
             if let Some(kill) = course.kill {
                 prop_assert!(kill - signal >= 2);
@@ -125,17 +125,17 @@ proptest! {
         for (index, container) in containers.iter().enumerate() {
             let course = courses[&container.name];
             let hook_ended = course.hook_ended.unwrap_or(START);
-            // Those that it waits for: all that have to be gone, unless the period is over.
+            // A sidecar waits for these containers to end, unless the period is over.
             let precedes = |(other, candidate): &(usize, &StoppingContainer)| {
                 candidate.kind == "regular" || (candidate.kind == "sidecar" && *other > index)
             };
             let before = containers.iter().enumerate().filter(precedes);
             let gone = before.map(|(_, other)| courses[&other.name].exited.unwrap()).max();
-            let turn = match &*container.kind {
+            let earliest = match &*container.kind {
                 "sidecar" => gone.unwrap_or(START).min(end),
                 _ => START,
             };
-            prop_assert_eq!(course.signal, Some(hook_ended.max(turn)), "{}", container.name);
+            prop_assert_eq!(course.signal, Some(hook_ended.max(earliest)), "{}", container.name);
         }
     }
 
@@ -155,7 +155,7 @@ proptest! {
             (seconds(event.at.as_ref()), rank(&event.action), event.container.clone())
         };
         prop_assert!(of_containers.iter().map(key).is_sorted());
-        // The phase is published before the object goes, and neither before the last process.
+        // The phase is published before the object is removed, both after the last process has ended.
         let last = of_containers.iter().map(|event| seconds(event.at.as_ref())).max();
         let closing = |event: &TerminationEvent| {
             (event.action.clone(), seconds(event.at.as_ref()), event.grace_period_seconds)
@@ -199,11 +199,11 @@ proptest! {
             let exited = course.exited.unwrap();
             if let Some(kill) = kill {
                 prop_assert!(kill <= exited, "{} instead of {}", kill, exited);
-                // Whoever has less than the last window after the change had no more before it.
+                // A container that has less than the last window after the change had no more before it.
                 prop_assert!(kill >= changed + 2 || course.kill == Some(kill));
                 prop_assert!(kill >= new_end);
             } else {
-                // Whoever is no longer killed ends by itself, and has no more time for it than there is after the
+                // A container that is not killed any more ends by itself, within the time that is left after the
                 // change.
                 let seconds = container.exit_after_signal_seconds;
                 prop_assert!(seconds.is_some(), "{} is never killed", container.name);

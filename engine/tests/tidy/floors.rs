@@ -1,5 +1,5 @@
-//! The engine's rooms stand in the order of `floors.txt`, and no files import each other in a circle.
-//! The rules are defined in `berth_tidy::floors`.
+//! The engine's rooms are in the order of `floors.txt`, and no files import each other in a circle. The rules are
+//! defined in `berth_tidy::floors`.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
-//! Checks of the source tree: rules are defined, cited and tested, forbidden imports, leftovers, tables that match
-//! their files.
+//! Checks of the source tree: rules are defined, cited and tested, imports are allowed, no markers of unfinished work
+//! are left, and tables match their files.
 
 #![allow(
     clippy::expect_used,
@@ -41,7 +41,7 @@ fn every_cited_rule_is_tested() {
     assert!(cited.len() > 60, "{} rules found", cited.len());
 }
 
-/// Lines `ID SUITE…`; `#` starts a comment.
+/// Reads lines `ID SUITE…`; `#` starts a comment.
 fn corpus_ids() -> BTreeSet<String> {
     let path = root().join("engine/tests/data/corpus-ids.txt");
     let mut found = BTreeSet::new();
@@ -55,7 +55,7 @@ fn corpus_ids() -> BTreeSet<String> {
     found
 }
 
-/// The engine is pure: no clock, file, socket, environment, chance, reactor or wire format of its own.
+/// The engine is pure: no clock, file, socket, environment, randomness, async runtime or wire format of its own.
 #[test]
 fn the_engine_imports_nothing_impure() {
     const FORBIDDEN: [&str; 16] = [
@@ -100,7 +100,7 @@ fn the_engine_imports_nothing_impure() {
 /// No source has a marker of unfinished work.
 #[test]
 fn no_leftover_markers() {
-    // In two halves, so that this file passes too.
+    // The words are split so that this file passes too.
     let markers = [("TO", "DO"), ("FIX", "ME"), ("X", "XX")].map(|(a, b)| format!("{a}{b}"));
     let macros = [("to", "do"), ("unimple", "mented")].map(|(a, b)| format!("{a}{b}!"));
     for path in sources() {
@@ -116,7 +116,7 @@ fn no_leftover_markers() {
     }
 }
 
-/// A plugin's rule lives in the file of its name, and is in the table.
+/// Each plugin has a file of its name, and is in the table.
 #[test]
 fn filters_and_scores_have_a_file_each() {
     check_table("filter", "FILTER", &["reason", "table"]);
@@ -175,7 +175,7 @@ fn snake_case(name: &str) -> String {
     snake
 }
 
-/// `unsafe` is for calling what was detected, in one file.
+/// Only one file contains `unsafe`, to call functions for detected CPU features.
 #[test]
 fn one_file_holds_all_that_is_unsafe() {
     let dispatch = root().join("engine/src/kernel/dispatch.rs");
@@ -219,7 +219,7 @@ fn modules_are_named_after_themselves() {
     }
 }
 
-/// The requirement ids of a text; a range such as `S-FIT-1 to S-FIT-4` names all of its rules.
+/// Returns the requirement ids of a text; a range such as `S-FIT-1 to S-FIT-4` names all of its rules.
 fn ids(text: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let mut previous: Option<(&str, u32, usize)> = None;
@@ -238,7 +238,7 @@ fn ids(text: &str) -> BTreeSet<String> {
     found
 }
 
-/// Family, number and end of an id that starts here.
+/// Returns family, number and end of an id that starts here.
 fn id_at(text: &str, at: usize) -> Option<(&str, u32, usize)> {
     let rest = text[at..].get(1..)?.strip_prefix('-')?;
     let n_letters = rest.bytes().take_while(u8::is_ascii_uppercase).count();
@@ -249,7 +249,7 @@ fn id_at(text: &str, at: usize) -> Option<(&str, u32, usize)> {
     Some((&text[at..family_end], number, family_end + 1 + n_digits))
 }
 
-/// Code and tests of a source file: unit tests stand at its end.
+/// Splits a source file into code and unit tests, which are at its end.
 fn split_tests<'a>(path: &Path, text: &'a str) -> (&'a str, &'a str) {
     if path.file_stem().is_some_and(|stem| stem == "tests") {
         return ("", text);
@@ -268,7 +268,7 @@ fn words(text: &str) -> impl DoubleEndedIterator<Item = &str> {
     text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|word| !word.is_empty())
 }
 
-/// Every source and manifest of the workspace.
+/// Returns every source and manifest of the workspace.
 fn sources() -> Vec<PathBuf> {
     let mut found = Vec::new();
     for room in
@@ -287,7 +287,7 @@ fn rust_files(folder: &str) -> Vec<PathBuf> {
 }
 
 fn collect(folder: &Path, extensions: &[&str], found: &mut Vec<PathBuf>) {
-    // A room that is not built yet has nothing to say.
+    // A folder that does not exist has no files.
     let Ok(entries) = fs::read_dir(folder) else { return };
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
     paths.sort();

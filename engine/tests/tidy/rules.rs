@@ -42,7 +42,7 @@ fn every_defined_rule_is_cited_or_listed() {
     assert!(unknown.is_empty(), "listed in docs/spec/README.md, but not defined: {unknown:?}");
 }
 
-/// Items of lists that begin with an anchor and the id: `- <a id="s-fit-1"></a>**S-FIT-1** …`.
+/// Returns the ids of list items with an anchor: `- <a id="s-fit-1"></a>**S-FIT-1** …`.
 fn defined() -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for file in FILES {
@@ -66,7 +66,7 @@ fn defined() -> BTreeSet<String> {
     found
 }
 
-/// Items `- ID: reason` of the page that says which rules no code cites.
+/// Returns the ids of items `- ID: reason` on the page of rules that no code cites.
 fn listed() -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for line in read(&spec().join("README.md")).lines() {
@@ -119,7 +119,7 @@ fn is_source(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "rs" || extension == "proto")
 }
 
-/// Every file of the repository that may cite a rule, the rules themselves included.
+/// Returns every file of the repository that may cite a rule, the rules themselves included.
 fn files() -> Vec<PathBuf> {
     let root = root();
     let mut found = Vec::new();

@@ -1,5 +1,5 @@
-//! A node agent: the next step for one of its pods, from what it has read and what runs on its machine. It may lose its
-//! memory after every step.
+//! A node agent: its next step for one of its pods depends on what it has read and on the processes of its machine. It
+//! may lose its memory after every step.
 
 use berth_engine::lifecycle::attachment::AttachReason;
 use berth_engine::lifecycle::container_state::derive_container_state;
@@ -27,7 +27,7 @@ enum Step {
     Signal(String),
     Kill(String),
     Unmount(String),
-    /// Forgets a process that has ended, of a pod that is gone.
+    /// Forgets an ended process whose pod does not exist any more.
     Forget(String),
     Mount {
         uid: String,
@@ -42,8 +42,8 @@ enum Step {
 }
 
 impl World {
-    /// One step of a node's agent: reads, or acts on what it read last.
-    pub(super) fn agent_turn(&mut self, node: usize, pick: usize, network: Network) {
+    /// Makes one step of a node's agent: it reads, or acts on its last read.
+    pub(super) fn agent_step(&mut self, node: usize, pick: usize, network: Network) {
         let machine = &self.machines[node];
         let Some(agent) = &machine.agent else { return };
         let is_blind = agent.view.is_none();
@@ -63,7 +63,7 @@ impl World {
         }
     }
 
-    /// Reports that the node is alive, reads, and sees to it that the node is in service.
+    /// Reports a heartbeat, reads, and checks that the node is in service.
     fn agent_reads(&mut self, node: usize, network: Network) {
         let view = self.server.store.clone();
         let name = self.machines[node].name.clone();
@@ -85,7 +85,7 @@ impl World {
             }
             (None, Some(mut object)) => {
                 object.status.as_mut().unwrap().conditions[0].status = "True".to_owned();
-                // Whoever decided on the fence has to have decided before this.
+                // The decision on the fence must have been made before this read.
                 let keys = [Key::Node(name.clone()), Key::Fence(name)];
                 Some(view.request(&keys, Action::UpdateNode(Box::new(object))))
             }
@@ -102,7 +102,7 @@ impl World {
         match step {
             Step::Send(request) => {
                 if machine.is_in_contact() && self.send(request, network) {
-                    // Told that it was done, or was not, it reads before it goes on.
+                    // After a response, positive or negative, the agent reads again before its next step.
                     let view = Some(self.server.store.clone());
                     if let Some(agent) = &mut self.machines[node].agent {
                         agent.view = view;
@@ -222,7 +222,7 @@ fn next_of(machine: &Machine, view: &Store, pod: &Pod, now: i64) -> Option<Step>
     is_marked(pod).then(|| remove(machine, view, pod, now)).flatten()
 }
 
-/// Towards a running process: attach, mount, start (L-VOL-7, L-VOL-14).
+/// Returns the next step towards a running process: attach, mount, start (L-VOL-7, L-VOL-14).
 fn start(machine: &Machine, view: &Store, pod: &Pod) -> Option<Step> {
     let (uid, name) = (uid_of(pod), name_of(pod));
     let process = machine.processes.get(uid);
@@ -248,14 +248,14 @@ fn start(machine: &Machine, view: &Store, pod: &Pod) -> Option<Step> {
     }
     let restarts = match process.filter(|process| process.exit_code != 0) {
         Some(ended) => ended.restarts + 1,
-        // Nothing is left of earlier instances: their number is on record.
+        // There is no trace of earlier instances, so their number is taken from the status.
         None => observed(pod, None, false).status.unwrap().container_statuses[0].restart_count,
     };
     Some(Step::Start { uid: uid.to_owned(), name: name.to_owned(), restarts })
 }
 
-/// The pod as its agent observes it: container state and phase, the terminal one where this is its end (L-PHASE-11,
-/// L-PHASE-12).
+/// Returns the pod as its agent observes it: container state and phase, which is the terminal one at its end
+/// (L-PHASE-11, L-PHASE-12).
 fn observed(pod: &Pod, process: Option<&Process>, is_end: bool) -> Pod {
     let status = pod.status.clone().unwrap();
     // A process that was never started has no record in the runtime.

@@ -1,4 +1,4 @@
-//! The controllers that make, bind and delete pods, and people. Two of each, each with what it has read.
+//! The controllers that create, bind and delete pods, with two instances each, and people. Each acts on its own reads.
 
 use berth_engine::lifecycle::deletion::{authorize_removal, replacement_decision};
 use berth_engine::lifecycle::identity::LockEventType;
@@ -20,13 +20,13 @@ use super::world::{Kind, Network, World};
 pub(super) enum Person {
     /// `kubectl delete`.
     Deletes { grace: Option<i64> },
-    /// `kubectl delete --force`, told what may happen or not.
+    /// `kubectl delete --force`, with the risk acknowledged or not.
     Forces { acknowledged: bool },
 }
 
 impl World {
-    /// One step of a StatefulSet controller: makes a pod where the name looks free to it.
-    pub(super) fn stateful_set_turn(&mut self, instance: usize, pick: usize, network: Network) {
+    /// Makes one step of a StatefulSet controller: it creates a pod if the name looks free to it.
+    pub(super) fn stateful_set_step(&mut self, instance: usize, pick: usize, network: Network) {
         let Some(view) = self.read(Kind::StatefulSet, instance, pick) else { return };
         for offset in 0..PETS.len() {
             let name = PETS[(pick + offset) % PETS.len()].0;
@@ -57,8 +57,8 @@ impl World {
         }
     }
 
-    /// One step of a scheduler: binds a pod to a node that looks ready to it.
-    pub(super) fn scheduler_turn(&mut self, instance: usize, pick: usize, network: Network) {
+    /// Makes one step of a scheduler: it binds a pod to a node that looks ready to it.
+    pub(super) fn scheduler_step(&mut self, instance: usize, pick: usize, network: Network) {
         let Some(view) = self.read(Kind::Scheduler, instance, pick) else { return };
         let ready: Vec<&String> = view
             .nodes
@@ -82,7 +82,7 @@ impl World {
     }
 
     /// A person looks at a pod, and deletes it some time later.
-    pub(super) fn person_turn(&mut self, person: Person, pick: usize, network: Network) {
+    pub(super) fn person_step(&mut self, person: Person, pick: usize, network: Network) {
         let Some(view) = self.person.read(&self.server, pick) else { return };
         let Some(pod) = view.pods.values().nth(pick / 2 % view.pods.len().max(1)) else { return };
         let request = match person {
@@ -115,7 +115,7 @@ fn ask(
     (answer.effect, answer.reason)
 }
 
-/// The request that begins a graceful deletion, if the actor may.
+/// Returns the request that begins a graceful deletion, if the actor is allowed to delete.
 pub(super) fn mark(
     view: &Store,
     pod: &Pod,
@@ -138,7 +138,7 @@ pub(super) fn mark(
     .unwrap();
     let has_process = !node_of(pod).is_empty() && !is_terminal(pod);
     if answer.outcome == "RemoveNow" && has_process {
-        // The API server does not wait for the node then, and nothing entitles to that.
+        // In this case the API server does not wait for the node, and no entitlement covers the removal.
         let event = LockEventType::ForceDeletedByUser;
         let action = Action::Remove { uid: uid.clone(), entitlement, event, acknowledged: false };
         return Some(view.request(&[Key::Pod(uid)], action));
@@ -148,11 +148,11 @@ pub(super) fn mark(
     metadata.deletion_timestamp = answer.deletion_timestamp;
     metadata.deletion_grace_period_seconds = answer.deletion_grace_period_seconds;
     metadata.generation = answer.generation;
-    // Where nothing is left to wait for, PodGC or the agent removes the marked object.
+    // If there is nothing left to wait for, PodGC or the agent removes the marked object.
     Some(view.request(&[Key::Pod(uid)], Action::UpdatePod(Box::new(marked))))
 }
 
-/// The request that removes a pod at once, if a person may.
+/// Returns the request that removes a pod at once, if a person is allowed to.
 fn force(view: &Store, pod: &Pod, acknowledged: bool, now: i64) -> Option<Request> {
     let uid = uid_of(pod).to_owned();
     let terms = RemovalTerms {
@@ -162,7 +162,7 @@ fn force(view: &Store, pod: &Pod, acknowledged: bool, now: i64) -> Option<Reques
         ..RemovalTerms::default()
     };
     let (effect, entitlement) = ask(view, pod, "user", terms, RemovalEvidence::default(), now);
-    // Without a process to lose nothing is unsafe (L-DEL-18): what entitles a person then entitles PodGC too.
+    // Without a process that could be lost, the removal is safe (L-DEL-18), and PodGC has the same entitlement.
     let event = match &*entitlement {
         "AcknowledgedForceDelete" => LockEventType::ForceDeletedByUser,
         _ => LockEventType::RemovedByPodGc,
@@ -171,7 +171,7 @@ fn force(view: &Store, pod: &Pod, acknowledged: bool, now: i64) -> Option<Reques
     (effect == "Remove").then(|| view.request(&[Key::Pod(uid)], action))
 }
 
-/// The request of the garbage collector that removes a pod at once, by the entitlement that it names.
+/// Returns the garbage collector's request that removes a pod at once, with its entitlement.
 pub(super) fn collect(
     view: &Store,
     pod: &Pod,

@@ -1,4 +1,4 @@
-//! Invariants that hold after every step (L-TEST-7 to L-TEST-10). They see the real state of the machines.
+//! Invariants that hold after every step (L-TEST-7 to L-TEST-10). They read the real state of the machines.
 
 use std::collections::BTreeSet;
 
@@ -8,9 +8,9 @@ use berth_proto::berth_v1::CheckPhaseTransitionRequest;
 use berth_proto::core_v1::Pod;
 
 use super::store::{PETS, Record, Store, VOLUMES, name_of, phase_of};
-use super::world::{Turn, World};
+use super::world::{Step, World};
 
-pub(super) fn check(world: &World, before: &Store, n_records: usize, turn: &Turn) {
+pub(super) fn check(world: &World, before: &Store, n_records: usize, step: &Step) {
     let after = &world.server.store;
     let records = &world.server.journal[n_records..];
     let found = identities(world)
@@ -18,11 +18,11 @@ pub(super) fn check(world: &World, before: &Store, n_records: usize, turn: &Turn
         .and_then(|()| only_forward(before, after, world.now))
         .and_then(|()| entitlements(world, before, records));
     if let Err(violation) = found {
-        panic!("{violation}\nafter {turn:?}\n{records:?}");
+        panic!("{violation}\nafter {step:?}\n{records:?}");
     }
 }
 
-/// Runs, with a mount or as a process, where it can do anything.
+/// Returns the uids and machines of the running processes of this name that can still affect others.
 fn live_uids<'a>(world: &'a World, name: &'a str) -> Vec<(&'a str, &'a str)> {
     let live = world.machines.iter().filter(|machine| machine.is_live());
     live.flat_map(|machine| {
@@ -35,7 +35,7 @@ fn live_uids<'a>(world: &'a World, name: &'a str) -> Vec<(&'a str, &'a str)> {
     .collect()
 }
 
-/// L-TEST-7: one holder, one object, one live process of a name, and it is the holder's.
+/// L-TEST-7: a name has one holder, one object and one live process, which is the holder's.
 fn identities(world: &World) -> Result<(), String> {
     let store = &world.server.store;
     for (name, _) in PETS {
@@ -54,7 +54,7 @@ fn identities(world: &World) -> Result<(), String> {
     Ok(())
 }
 
-/// L-TEST-8, of the record and of what is really mounted, forced deletions or not.
+/// L-TEST-8 for the records and for the real mounts, even with forced deletions.
 fn volumes(world: &World) -> Result<(), String> {
     for (volume, mode) in VOLUMES {
         let holders = world.server.store.volumes[volume].holders();
@@ -77,7 +77,7 @@ fn volumes(world: &World) -> Result<(), String> {
     Ok(())
 }
 
-/// L-TEST-9: pods that were there and still are.
+/// L-TEST-9 for pods that exist before and after the step.
 fn only_forward(before: &Store, after: &Store, now: i64) -> Result<(), String> {
     for (uid, new) in &after.pods {
         let Some(old) = before.pods.get(uid) else { continue };
@@ -104,14 +104,14 @@ fn rank(phase: &str) -> usize {
     ["Pending", "Running", "Succeeded Failed"].iter().position(|of| of.contains(phase)).unwrap()
 }
 
-/// When the pod is to be gone, and the period.
+/// Returns the time at which the pod is to be removed, and the grace period.
 fn mark_of(pod: &Pod) -> (Option<i64>, Option<i64>) {
     let metadata = pod.metadata.as_ref().unwrap();
     let timestamp = metadata.deletion_timestamp.and_then(|time| time.unix_seconds());
     (timestamp, metadata.deletion_grace_period_seconds)
 }
 
-/// Once marked a pod stays so, its period never grows, and its end comes no later, unless that is over already
+/// Whether a deletion mark is removed, its period grows, or its end moves to a later time than before and now
 /// (L-TERM-3).
 fn grows(old: (Option<i64>, Option<i64>), new: (Option<i64>, Option<i64>), now: i64) -> bool {
     match (old, new) {
@@ -128,7 +128,7 @@ fn restarts_of(pod: &Pod) -> i32 {
     statuses.first().map_or(0, |status| status.restart_count)
 }
 
-/// L-TEST-10: whatever is gone is on record with something that entitles to it, and that was so.
+/// L-TEST-10: every removal and release is recorded with an entitlement, whose conditions were true.
 fn entitlements(world: &World, before: &Store, records: &[Record]) -> Result<(), String> {
     let after = &world.server.store;
     for (uid, pod) in before.pods.iter().filter(|(uid, _)| !after.pods.contains_key(*uid)) {

@@ -12,16 +12,16 @@ use super::store::Store;
 pub(super) struct Machine {
     pub(super) name: String,
     pub(super) is_on: bool,
-    /// Never comes back.
+    /// Whether the machine is lost for good.
     pub(super) is_destroyed: bool,
-    /// The control plane and the node do not hear each other.
+    /// Whether the control plane and the node cannot reach each other.
     pub(super) is_cut: bool,
     pub(super) is_network_fenced: bool,
     pub(super) is_storage_fenced: bool,
     pub(super) rebooted_since_fence: bool,
-    /// `None` while it is down.
+    /// `None` while the agent is down.
     pub(super) agent: Option<Agent>,
-    /// By the UID of their pod.
+    /// Processes by the uid of their pod.
     pub(super) processes: BTreeMap<String, Process>,
 }
 
@@ -31,7 +31,7 @@ pub(super) struct Agent {
     pub(super) view: Option<Store>,
     /// Whether the agent has seen since its start that its node is in service. Only then does it start pods.
     pub(super) is_admitted: bool,
-    /// A pod that it ends of its own accord.
+    /// A pod that the agent ends on its own initiative.
     pub(super) evicting: Option<String>,
 }
 
@@ -69,12 +69,12 @@ impl Machine {
         self.is_on && !self.is_cut && !self.is_network_fenced
     }
 
-    /// Whether what runs there can still do anything that others notice.
+    /// Whether processes of the machine can still affect others.
     pub(super) fn is_live(&self) -> bool {
         self.is_on && !(self.is_network_fenced && self.is_storage_fenced)
     }
 
-    /// Whether what is mounted there can still be written to.
+    /// Whether volumes mounted on the machine can still be written to.
     pub(super) fn reaches_storage(&self) -> bool {
         self.is_on && !self.is_storage_fenced
     }
@@ -110,7 +110,7 @@ impl Machine {
 /// The mechanism that carries out a fence some time after the request, or reports that it failed.
 #[derive(Default)]
 pub(super) struct Mechanism {
-    /// By node and the version of the fence that asked.
+    /// By node and the version of the fence that made the request.
     pub(super) attempts: BTreeMap<(String, u64), Attempt>,
 }
 
@@ -128,9 +128,9 @@ pub(super) enum Progress {
 }
 
 impl Mechanism {
-    /// Goes on with one of the requests that it took. What it reports as failed may have worked; what it reports as
-    /// done has.
-    pub(super) fn turn(&mut self, machines: &mut [Machine], pick: usize) {
+    /// Completes one of the accepted requests. A fence that is reported as failed may have worked; one that is reported
+    /// as done has.
+    pub(super) fn step(&mut self, machines: &mut [Machine], pick: usize) {
         let open = self.attempts.iter_mut();
         let mut open: Vec<_> =
             open.filter(|(_, attempt)| attempt.progress == Progress::Accepted).collect();

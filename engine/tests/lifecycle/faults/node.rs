@@ -1,5 +1,5 @@
-//! The controllers that look after nodes: health and eviction, garbage collection, fencing. Two of each, each with what
-//! it has read and what it remembers.
+//! The controllers that look after nodes: health and eviction, garbage collection, fencing. There are two instances of
+//! each, with their own reads and memory.
 
 use std::collections::BTreeMap;
 
@@ -34,8 +34,8 @@ fn at(seconds: i64) -> Option<Time> {
 }
 
 impl World {
-    /// One step of a node controller: a node's health, or the eviction of one of its pods.
-    pub(super) fn node_controller_turn(&mut self, instance: usize, pick: usize, network: Network) {
+    /// Makes one step of a node controller: a node's health, or the eviction of one of its pods.
+    pub(super) fn node_controller_step(&mut self, instance: usize, pick: usize, network: Network) {
         let now = self.now;
         let controller = &mut self.controllers[Kind::Node as usize][instance];
         let Some(view) = controller.read(&self.server, pick) else { return };
@@ -59,8 +59,8 @@ impl World {
         }
     }
 
-    /// One run of a garbage collector, as far as its first action.
-    pub(super) fn pod_gc_turn(&mut self, instance: usize, pick: usize, network: Network) {
+    /// Makes one run of a garbage collector, up to its first action.
+    pub(super) fn pod_gc_step(&mut self, instance: usize, pick: usize, network: Network) {
         let now = self.now;
         let controller = &mut self.controllers[Kind::PodGc as usize][instance];
         let Some(view) = controller.read(&self.server, pick) else { return };
@@ -86,8 +86,8 @@ impl World {
         let Some(action) = answer.actions.get(pick / 2 % answer.actions.len().max(1)) else {
             return;
         };
-        // What the action sets first (L-GC-6) is part of the removal: of a pod that had ended already it would be
-        // another one.
+        // The phase that the action sets first (L-GC-6) is part of the removal: for a pod that had already ended it
+        // would be another one.
         let pod = &view.pods[&action.uid];
         let absence = absent_nodes.get(node_of(pod));
         let evidence = RemovalEvidence {
@@ -99,8 +99,8 @@ impl World {
         self.send(request, network);
     }
 
-    /// One step of a fencing controller for one node.
-    pub(super) fn fencing_turn(&mut self, instance: usize, pick: usize, network: Network) {
+    /// Makes one step of a fencing controller for one node.
+    pub(super) fn fencing_step(&mut self, instance: usize, pick: usize, network: Network) {
         let now = self.now;
         let controller = &mut self.controllers[Kind::Fencing as usize][instance];
         let Some(view) = controller.read(&self.server, pick) else { return };
@@ -171,7 +171,7 @@ impl World {
         (answer.decision == "Fence").then(|| view.request(&keys, action))
     }
 
-    /// Asks the mechanism for what was decided, or how far it has come.
+    /// Requests the decided fence from the mechanism, or asks for its progress.
     fn see_to(&mut self, view: &Store, name: &str, network: Network) -> Option<Request> {
         let key = Key::Fence(name.to_owned());
         let attempt = (name.to_owned(), view.version(&key));
@@ -193,7 +193,7 @@ impl World {
     }
 }
 
-/// The health of a node, written where it has changed; taints follow, unless all zones are down (L-NODE-9).
+/// Writes the health of a node if it has changed; taints follow, unless all zones are down (L-NODE-9).
 fn look_after(
     view: &Store,
     node: &Node,
@@ -236,7 +236,7 @@ pub(super) fn no_execute(key: &str) -> Taint {
 fn all_zones_are_down(view: &Store) -> bool {
     let mut zones: BTreeMap<String, ZoneCounts> = BTreeMap::new();
     for (name, node) in &view.nodes {
-        // The first two nodes are one zone, the others another.
+        // The first two nodes are in one zone, the others in another.
         let counts = zones.entry(if name < &"n2".to_owned() { "a" } else { "b" }.to_owned());
         let counts = counts.or_default();
         let is_ready = ready_of(node) == "True";
@@ -246,7 +246,7 @@ fn all_zones_are_down(view: &Store) -> bool {
     zone_disruption(&request).unwrap().stop_all_evictions
 }
 
-/// The condition `berth.io/NodePartitioned` of a pod on the node, where it has changed.
+/// Writes the condition `berth.io/NodePartitioned` of a pod on the node, if it has changed.
 fn partition(view: &Store, node: &str, ready: &str, now: i64) -> Option<Request> {
     view.pods_on(node).find_map(|pod| {
         let answer = partition_condition(&PartitionConditionRequest {
@@ -263,7 +263,7 @@ fn partition(view: &Store, node: &str, ready: &str, now: i64) -> Option<Request>
     })
 }
 
-/// Begins the deletion of a pod that tolerates its node no longer.
+/// Begins the deletion of a pod that does not tolerate its node any longer.
 fn evict(view: &Store, node: &Node, controller: &mut Controller, now: i64) -> Option<Request> {
     let name = &node.metadata.as_ref().unwrap().name;
     view.pods_on(name).filter(|pod| !is_marked(pod)).find_map(|pod| {
@@ -284,7 +284,7 @@ fn evict(view: &Store, node: &Node, controller: &mut Controller, now: i64) -> Op
                 None
             }
             ("EvictAt" | "EvictNow", _) => {
-                // Its own period, but not by force.
+                // The pod's own period, but not a forced deletion.
                 let own = pod.spec.as_ref().unwrap().termination_grace_period_seconds;
                 let grace = own.map(|seconds| seconds.max(1));
                 mark(view, pod, "taintEvictionController", grace, now)
@@ -297,7 +297,7 @@ fn evict(view: &Store, node: &Node, controller: &mut Controller, now: i64) -> Op
     })
 }
 
-/// Requests what a fence allows to release: first volumes, then pods. An impatient controller does not look at the
+/// Requests the releases that a fence allows: first volumes, then pods. An impatient controller does not check the
 /// fence.
 fn give_up(view: &Store, name: &str, is_patient: bool) -> Option<Request> {
     let fence = view.fences.get(name)?;
@@ -320,7 +320,7 @@ fn give_up(view: &Store, name: &str, is_patient: bool) -> Option<Request> {
     (!is_patient || fence.lets_remove_pods()).then(|| view.request(&keys, action))
 }
 
-/// Breaks by the out-of-service taint, or because the node has no object.
+/// Requests breaks because of the out-of-service taint, or because the node has no object.
 fn break_without_fence(view: &Store, name: &str) -> Option<Request> {
     let evidence = match view.nodes.get(name) {
         None => BreakEvidence { node_object_deleted: true, ..BreakEvidence::default() },

@@ -1,5 +1,5 @@
-//! The API server and the ledger as one store. A request is carried out as a whole, if everything that its sender had
-//! seen is still so; it may arrive late, twice or never.
+//! The API server and the ledger as one store. A request is carried out as a whole if everything that its sender read
+//! is unchanged; it may arrive late, twice or never.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use berth_engine::lifecycle::identity::{IdentityLock, LockEvent, LockEventType, 
 use berth_proto::core_v1::{Container, Node, Pod, PodSpec, PodStatus, Toleration};
 use berth_proto::meta_v1::{ObjectMeta, OwnerReference};
 
-/// The pods of one StatefulSet, and the volumes that each of them needs wherever it runs.
+/// The pods of one StatefulSet, and the volumes that each of them needs on any node.
 pub(super) const PETS: [(&str, &[&str]); 2] =
     [("pet-0", &["data-0", "log-0"]), ("pet-1", &["data-1"])];
 pub(super) const VOLUMES: [(&str, &str); 3] =
@@ -29,10 +29,10 @@ pub(super) enum Key {
     Fence(String),
 }
 
-/// The stored objects. A clone is what a reader has seen, and may be out of date.
+/// The stored objects. A clone is what a reader has read, and may be outdated.
 #[derive(Clone, Default)]
 pub(super) struct Store {
-    /// By UID: only the lock keeps two pods from having one name.
+    /// Pods by uid: only the lock prevents two pods from having the same name.
     pub(super) pods: BTreeMap<String, Pod>,
     pub(super) nodes: BTreeMap<String, Node>,
     pub(super) locks: BTreeMap<String, IdentityLock>,
@@ -45,19 +45,19 @@ pub(super) struct Store {
 
 #[derive(Clone, Debug)]
 pub(super) struct Request {
-    /// Objects that the sender relied on, with the versions that it had seen.
+    /// Objects that the sender relied on, with the versions that it read.
     seen: Vec<(Key, u64)>,
     action: Action,
 }
 
 #[derive(Clone, Debug)]
 pub(super) enum Action {
-    /// A new pod under a name.
+    /// Creates a pod with this name.
     Create {
         name: &'static str,
     },
     UpdatePod(Box<Pod>),
-    /// Removes the object and tells the lock why.
+    /// Removes the object and reports the reason to the lock.
     Remove {
         uid: String,
         entitlement: String,
@@ -67,7 +67,7 @@ pub(super) enum Action {
     UpdateNode(Box<Node>),
     RemoveNode(String),
     Heartbeat(String),
-    /// Contact with the node is lost: a new fence.
+    /// Creates a fence, because contact with the node is lost.
     Detect {
         node: String,
         scope: FenceScope,
@@ -88,7 +88,7 @@ pub(super) enum Action {
         uid: String,
         version: u64,
     },
-    /// Break by a confirmed fence or, without, by what is known of the node.
+    /// Breaks an attachment because of a confirmed fence or, without one, because of known facts about the node.
     Break {
         volume: String,
         node: String,
@@ -116,7 +116,7 @@ impl Store {
         self.versions.get(key).copied().unwrap_or_default()
     }
 
-    /// A request that counts only while these are as seen here.
+    /// Returns a request that is valid only while these objects have the versions of this store.
     pub(super) fn request(&self, keys: &[Key], action: Action) -> Request {
         let seen = keys.iter().map(|key| (key.clone(), self.version(key))).collect();
         Request { seen, action }
@@ -144,7 +144,7 @@ impl Server {
         server
     }
 
-    /// Carries a request out, or leaves everything as it is. Whether it was carried out.
+    /// Carries out a request, or changes nothing; returns whether it was carried out.
     pub(super) fn handle(&mut self, request: &Request) -> bool {
         if request.seen.iter().any(|(key, version)| self.store.version(key) != *version) {
             return false;
@@ -161,7 +161,7 @@ impl Server {
                 return store.volumes.get_mut(volume).unwrap().apply(&operation).ok;
             }
             Action::Detach { volume, node, uid, version } => {
-                // Senders ask only once the pod is gone and nothing is mounted.
+                // Senders make this request only after the pod is gone and nothing is mounted.
                 let operation = Operation::Detach {
                     node,
                     pod_uid: uid,
@@ -219,7 +219,7 @@ impl Server {
         let Some(pod) = self.store.pods.get(uid) else { return false };
         let (name, node) = (name_of(pod).to_owned(), node_of(pod).to_owned());
         if event == LockEventType::RemovedAfterFence {
-            // The fence answers for both in the same transaction.
+            // In the same transaction the fence must allow both.
             for event in [FenceEventType::RemovePod, FenceEventType::ReleaseIdentity] {
                 if !self.fence(&node, &fence_event(event, false)) {
                     return false;
@@ -256,14 +256,14 @@ impl Server {
         if self.take_away(volume, &operation, why) {
             return true;
         }
-        // All or nothing.
+        // Either everything is done or nothing.
         if let Some(fence) = fence {
             self.store.fences.insert(node.to_owned(), fence);
         }
         false
     }
 
-    /// Carries out a detach or a break, and records who lost the volume by it.
+    /// Carries out a detach or a break, and records which pods lost the volume by it.
     fn take_away(&mut self, volume: &str, operation: &Operation<'_>, why: &str) -> bool {
         let record = self.store.volumes.get_mut(volume).unwrap();
         let before = record.holders();
@@ -302,8 +302,8 @@ pub(super) fn fence_event(r#type: FenceEventType, is_clean: bool) -> FenceEvent 
     FenceEvent { r#type, rebooted: is_clean, no_leftover_processes: is_clean }
 }
 
-/// The period that a pet gives itself. The second does without: whoever deletes it plainly forces it (L-DEL-3,
-/// L-DEL-5).
+/// Returns the grace period in a pet's spec. The second one's is zero, so an ordinary deletion of it is forced
+/// (L-DEL-3, L-DEL-5).
 fn own_period(name: &str) -> i64 {
     if name == PETS[0].0 { 30 } else { 0 }
 }
@@ -350,7 +350,7 @@ pub(super) fn name_of(pod: &Pod) -> &str {
     &pod.metadata.as_ref().unwrap().name
 }
 
-/// Empty before the pod is bound.
+/// Returns the pod's node, empty before the pod is bound.
 pub(super) fn node_of(pod: &Pod) -> &str {
     &pod.spec.as_ref().unwrap().node_name
 }
@@ -367,7 +367,7 @@ pub(super) fn is_marked(pod: &Pod) -> bool {
     pod.metadata.as_ref().unwrap().deletion_timestamp.is_some()
 }
 
-/// Status of the node's `Ready` condition.
+/// Returns the status of the node's `Ready` condition.
 pub(super) fn ready_of(node: &Node) -> &str {
     &node.status.as_ref().unwrap().conditions[0].status
 }

@@ -1,4 +1,4 @@
-//! Everything together: turns of whoever acts next, over a network that loses, delays and repeats.
+//! The world: steps of all actors, over a network that loses, delays and repeats requests.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,11 +17,11 @@ pub(super) const N_NODES: usize = 4;
 pub(super) enum Network {
     Fine,
     LostRequest,
-    /// Carried out, but the sender does not hear of it.
+    /// The request is carried out, but the sender gets no response.
     LostAnswer,
-    /// Arrives after others, some time.
+    /// The request arrives later, after others.
     Delayed,
-    /// Arrives now, and once more some time.
+    /// The request arrives now, and a second time later.
     Repeated,
 }
 
@@ -37,7 +37,7 @@ pub(super) enum Who {
     /// A delayed request arrives.
     Delivery,
     Clock(i64),
-    /// A turn of everybody, with a network that works.
+    /// One step of each actor, over a working network.
     Round,
     Fault(Fault),
 }
@@ -59,13 +59,13 @@ impl Kind {
 /// A fault, or its end.
 #[derive(Copy, Clone, Debug)]
 pub(super) enum Fault {
-    /// Control plane from node.
+    /// Cut between the control plane and a node.
     CutNode(usize, bool),
     CutZone(usize, bool),
     CutAll(bool),
-    /// Node from the other nodes.
+    /// Cut between a node and the other nodes.
     CutPeers(usize, bool),
-    /// A controller from the store.
+    /// Cut between a controller and the store.
     CutStore(Kind, usize, bool),
     AgentCrash(usize),
     ControllerCrash(Kind, usize),
@@ -78,29 +78,29 @@ pub(super) enum Fault {
 }
 
 #[derive(Copy, Clone, Debug)]
-pub(super) struct Turn {
+pub(super) struct Step {
     pub(super) who: Who,
     pub(super) pick: usize,
     pub(super) network: Network,
 }
 
-/// An instance of a controller: what it has read, and what it remembers.
+/// An instance of a controller, with its last read and its memory.
 #[derive(Default)]
 pub(super) struct Controller {
     view: Option<Store>,
     is_cut: bool,
-    /// By node: the last heartbeat that it saw, and when.
+    /// By node: the last heartbeat that the controller saw, and when.
     pub(super) contacts: BTreeMap<String, (u64, i64)>,
     /// By pod: when an eviction was scheduled, and for when.
     pub(super) evictions: BTreeMap<String, (i64, i64)>,
-    /// Nodes without an object, since when.
+    /// Nodes without an object, with the time since when.
     pub(super) absent: BTreeMap<String, i64>,
-    /// Nodes without contact, since when.
+    /// Nodes without contact, with the time since when.
     pub(super) lost: BTreeMap<String, i64>,
 }
 
 impl Controller {
-    /// Returns what the controller has read last. Every other time it reads again first, if it can.
+    /// Returns the controller's last read. Every other time it reads again first, if it can.
     pub(super) fn read(&mut self, server: &Server, pick: usize) -> Option<Store> {
         if !self.is_cut && (self.view.is_none() || pick.is_multiple_of(2)) {
             self.view = Some(server.store.clone());
@@ -120,11 +120,11 @@ pub(super) struct World {
     pub(super) mechanism: Mechanism,
     /// The scope of fences in this world.
     pub(super) scope: FenceScope,
-    /// Whether what the other nodes hear counts.
+    /// Whether reports of the other nodes count.
     pub(super) peers_count: bool,
     pub(super) unheard_by_peers: BTreeSet<String>,
     pub(super) cordoned: BTreeSet<String>,
-    /// By kind.
+    /// Two instances of each controller, by kind.
     pub(super) controllers: [[Controller; 2]; 5],
     pub(super) person: Controller,
     in_flight: Vec<Request>,
@@ -157,34 +157,34 @@ impl World {
         }
     }
 
-    /// One turn, and all invariants after it.
-    pub(super) fn turn(&mut self, turn: &Turn) {
+    /// Makes one step, and checks all invariants after it.
+    pub(super) fn step(&mut self, step: &Step) {
         let before = self.server.store.clone();
         let n_records = self.server.journal.len();
-        self.act(turn);
-        invariant::check(self, &before, n_records, turn);
+        self.act(step);
+        invariant::check(self, &before, n_records, step);
         for record in &self.server.journal[n_records..] {
             *self.counts.entry(invariant::summary(record)).or_default() += 1;
         }
     }
 
-    fn act(&mut self, turn: &Turn) {
-        let Turn { who, pick, network } = *turn;
+    fn act(&mut self, step: &Step) {
+        let Step { who, pick, network } = *step;
         match who {
-            Who::Agent(node) => self.agent_turn(node, pick, network),
+            Who::Agent(node) => self.agent_step(node, pick, network),
             Who::Controller(kind, instance) => {
                 let network = self.reach(kind, instance, network);
                 match kind {
-                    Kind::StatefulSet => self.stateful_set_turn(instance, pick, network),
-                    Kind::Scheduler => self.scheduler_turn(instance, pick, network),
-                    Kind::Node => self.node_controller_turn(instance, pick, network),
-                    Kind::PodGc => self.pod_gc_turn(instance, pick, network),
-                    Kind::Fencing => self.fencing_turn(instance, pick, network),
+                    Kind::StatefulSet => self.stateful_set_step(instance, pick, network),
+                    Kind::Scheduler => self.scheduler_step(instance, pick, network),
+                    Kind::Node => self.node_controller_step(instance, pick, network),
+                    Kind::PodGc => self.pod_gc_step(instance, pick, network),
+                    Kind::Fencing => self.fencing_step(instance, pick, network),
                 }
             }
-            Who::Mechanism => self.mechanism_turn(pick),
-            Who::Person(person) => self.person_turn(person, pick, network),
-            Who::Administrator(node) => self.administrator_turn(node, pick),
+            Who::Mechanism => self.mechanism_step(pick),
+            Who::Person(person) => self.person_step(person, pick, network),
+            Who::Administrator(node) => self.administrator_step(node, pick),
             Who::Delivery if self.in_flight.is_empty() => {}
             Who::Delivery => {
                 let request = self.in_flight.swap_remove(pick % self.in_flight.len());
@@ -215,7 +215,7 @@ impl World {
         &mut self.controllers[kind as usize][instance]
     }
 
-    /// Whether the sender knows that its request was carried out, or refused.
+    /// Sends a request; returns whether the sender knows that it was carried out or refused.
     pub(super) fn send(&mut self, request: Request, network: Network) -> bool {
         match network {
             Network::LostRequest => return false,
@@ -239,9 +239,9 @@ impl World {
         &self.counts
     }
 
-    /// The mechanism goes on, and lifts what no fence asks for any more.
-    fn mechanism_turn(&mut self, pick: usize) {
-        self.mechanism.turn(&mut self.machines, pick);
+    /// The mechanism completes a request, and lifts fences that are not requested any more.
+    fn mechanism_step(&mut self, pick: usize) {
+        self.mechanism.step(&mut self.machines, pick);
         for machine in &mut self.machines {
             let fence = self.server.store.fences.get(&machine.name);
             let is_wanted = fence.is_some_and(|fence| {
@@ -254,10 +254,9 @@ impl World {
         }
     }
 
-    /// Somebody who sees the machines. What the cluster is told of them is true: a node is declared out of service
-    /// while it is off, and stays off as long as it is so declared; only a machine that never comes back loses its node
-    /// object.
-    fn administrator_turn(&mut self, node: usize, pick: usize) {
+    /// A person who sees the machines, and whose reports are true: a node is declared out of service while it is off,
+    /// and stays off as long as it is so declared; only a machine that never comes back loses its node object.
+    fn administrator_step(&mut self, node: usize, pick: usize) {
         let n_left = self.machines.iter().filter(|machine| !machine.is_destroyed).count();
         let machine = &mut self.machines[node];
         let store = &self.server.store;
@@ -352,7 +351,7 @@ impl World {
         }
     }
 
-    /// Ends all faults, and lets an administrator see to what only people can: the machines that are off.
+    /// Ends all faults, except for machines that are off; an administrator withdraws the out-of-service declarations.
     pub(super) fn heal(&mut self) {
         self.fault(Fault::CutAll(false));
         self.unheard_by_peers.clear();
@@ -371,11 +370,11 @@ impl World {
             }
         }
         while !self.in_flight.is_empty() {
-            self.turn(&Turn { who: Who::Delivery, pick: 0, network: Network::Fine });
+            self.step(&Step { who: Who::Delivery, pick: 0, network: Network::Fine });
         }
     }
 
-    /// Everybody in turn, with a network that works, until every pet runs with all it needs. Whether it came to that.
+    /// Runs rounds over a working network until every pet runs with all its needs; returns whether that was reached.
     pub(super) fn settle(&mut self, n_rounds: usize, boots: bool) -> bool {
         for round in 0..n_rounds {
             if self.is_settled() {
@@ -386,29 +385,29 @@ impl World {
         self.is_settled()
     }
 
-    /// A turn of everybody.
+    /// Makes one step of each actor.
     pub(super) fn round(&mut self, round: usize, boots: bool) {
-        let mut turns = vec![Who::Clock(3), Who::Mechanism];
+        let mut steps = vec![Who::Clock(3), Who::Mechanism];
         for node in 0..N_NODES {
-            turns.extend([Who::Agent(node), Who::Agent(node)]);
+            steps.extend([Who::Agent(node), Who::Agent(node)]);
             let machine = &self.machines[node];
             if machine.is_destroyed || (machine.is_network_fenced && machine.is_on) {
-                turns.push(Who::Administrator(node));
+                steps.push(Who::Administrator(node));
             }
             if boots {
-                // What was fenced and still runs needs somebody to start it anew.
+                // A fenced node that still runs has to be restarted by a person.
                 if self.is_still_fenced(node) {
-                    turns.push(Who::Fault(Fault::PowerOff(node)));
+                    steps.push(Who::Fault(Fault::PowerOff(node)));
                 }
-                turns.push(Who::Fault(Fault::Boot(node)));
+                steps.push(Who::Fault(Fault::Boot(node)));
             }
         }
         for instance in 0..2 {
-            turns.extend(Kind::ALL.map(|kind| Who::Controller(kind, instance)));
+            steps.extend(Kind::ALL.map(|kind| Who::Controller(kind, instance)));
         }
-        for (at, who) in turns.into_iter().enumerate() {
+        for (at, who) in steps.into_iter().enumerate() {
             let pick = round.wrapping_mul(31).wrapping_add(at.wrapping_mul(17));
-            self.turn(&Turn { who, pick, network: Network::Fine });
+            self.step(&Step { who, pick, network: Network::Fine });
         }
     }
 
@@ -426,7 +425,7 @@ impl World {
         PETS.iter().all(|(name, _)| self.runs_on(name).is_some())
     }
 
-    /// The node on which the holder of a name runs.
+    /// Returns the node on which the holder of a name runs.
     pub(super) fn runs_on(&self, name: &str) -> Option<&str> {
         let uid = self.server.store.locks.get(name)?.holder_uid.as_ref()?;
         let pod = self.server.store.pods.get(uid).filter(|pod| name_of(pod) == name)?;

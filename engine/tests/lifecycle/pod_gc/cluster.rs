@@ -1,4 +1,4 @@
-//! Random clusters for the garbage collector, and what is read of their objects.
+//! Random clusters for the garbage collector, and accessors of their objects.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ use super::at;
 pub(super) const NOW: i64 = 1_000;
 pub(super) const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 
-/// A pod of a few names, ages and nodes, so that much is equal and much is missing.
+/// Generates a pod with one of a few names, ages and nodes, so that many are equal or missing.
 fn pod() -> impl Strategy<Value = Pod> {
     let phases = vec!["", "Pending", "Running", "Succeeded", "Failed", "Failed", "Unknown"];
     let reasons = vec!["", "Evicted", "Evicted", "DeadlineExceeded"];
@@ -43,7 +43,7 @@ fn pod() -> impl Strategy<Value = Pod> {
         })
 }
 
-/// Pods of different names.
+/// Generates pods of different names.
 pub(super) fn pods() -> impl Strategy<Value = Vec<Pod>> {
     vec(pod(), 0..60).prop_map(|mut pods| {
         let mut seen = BTreeSet::new();
@@ -52,7 +52,7 @@ pub(super) fn pods() -> impl Strategy<Value = Vec<Pod>> {
     })
 }
 
-/// The nodes `n0` to `n5`, some without an object, some noted as absent, rightly or not.
+/// Generates the nodes `n0` to `n5`, some without an object, some listed as absent, correctly or not.
 pub(super) fn cluster() -> impl Strategy<Value = PodGcRequest> {
     let ready = select(vec!["True", "False", "Unknown", ""]);
     let taint = select(vec!["", OUT_OF_SERVICE, "other"]);
@@ -128,7 +128,7 @@ pub(super) fn node_of<'a>(request: &'a PodGcRequest, pod: &Pod) -> Option<&'a No
     request.nodes.iter().find(|node| node.metadata.as_ref().unwrap().name == node_name(pod))
 }
 
-/// A pod that exists.
+/// Returns a pod with these fields.
 pub(super) fn pod_of(name: &str, phase: &str, node: &str, created: u64) -> Pod {
     Pod {
         metadata: Some(ObjectMeta {
@@ -141,7 +141,7 @@ pub(super) fn pod_of(name: &str, phase: &str, node: &str, created: u64) -> Pod {
     }
 }
 
-/// A node with nothing wrong.
+/// Returns a node without any problem.
 pub(super) fn ready_node(name: &str) -> Node {
     node_object(name, "True", "")
 }

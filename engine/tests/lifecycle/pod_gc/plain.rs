@@ -1,4 +1,4 @@
-//! The garbage collector as its rules read, without sorting or indexes (L-GC-1 to L-GC-7).
+//! The garbage collector's rules as written, without sorting or indexes (L-GC-1 to L-GC-7).
 
 use berth_proto::berth_v1::PodGcRequest;
 use berth_proto::core_v1::Pod;
@@ -7,7 +7,7 @@ use super::cluster::{
     NOW, OUT_OF_SERVICE, is_marked, is_terminal, meta, node_name, node_of, phase,
 };
 
-/// The rules, pass by pass, with nothing clever: uid and cause in order.
+/// Applies the rules pass by pass; returns uid and cause in order.
 pub(super) fn plainly(request: &PodGcRequest) -> Vec<(String, &'static str)> {
     let mut left: Vec<&Pod> = request.pods.iter().collect();
     let mut removals = Vec::new();
@@ -23,7 +23,7 @@ pub(super) fn plainly(request: &PodGcRequest) -> Vec<(String, &'static str)> {
     let is_out_of_service = |pod: &Pod| {
         let Some(node) = node_of(request, pod) else { return false };
         let conditions = &node.status.as_ref().unwrap().conditions;
-        // Known not to be ready (L-GEN-4).
+        // The node is known not to be ready (L-GEN-4).
         let is_down = conditions.iter().any(|c| c.r#type == "Ready" && c.status != "True");
         let taints = &node.spec.as_ref().unwrap().taints;
         is_marked(pod) && is_down && taints.iter().any(|taint| taint.key == OUT_OF_SERVICE)
@@ -43,7 +43,7 @@ pub(super) fn plainly(request: &PodGcRequest) -> Vec<(String, &'static str)> {
     removals
 }
 
-/// Takes the pod that goes first among those wanted; whether there was one.
+/// Takes the wanted pod that comes first, and returns whether there was one.
 fn take_first(
     left: &mut Vec<&Pod>,
     is_wanted: impl Fn(&Pod) -> bool,
@@ -62,7 +62,7 @@ fn take_first(
     true
 }
 
-/// Evicted first, then the oldest, then by name (L-GEN-2) and, of one name, by namespace.
+/// Evicted pods come first, then the oldest, then by name (L-GEN-2) and namespace.
 fn goes_before(left: &Pod, right: &Pod) -> bool {
     let is_evicted =
         |pod: &Pod| phase(pod) == "Failed" && pod.status.as_ref().unwrap().reason == "Evicted";

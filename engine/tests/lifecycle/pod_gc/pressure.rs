@@ -1,4 +1,4 @@
-//! The order in which a short node gives pods up (L-PRESS-9 to L-PRESS-13).
+//! The order of evictions from a node that is short of a resource (L-PRESS-9 to L-PRESS-13).
 
 use berth_engine::lifecycle::pressure::{Signal, rank_for_eviction};
 use berth_proto::Quantity;
@@ -11,7 +11,7 @@ use proptest::sample::select;
 use super::cluster::meta;
 use super::config;
 
-/// A pod with a request and usage of everything, from a few values, so that much is equal.
+/// Generates a pod with requests and usage from a few values, so that many are equal.
 fn ranked(index: usize) -> impl Strategy<Value = RankedPod> {
     let amount = || proptest::option::of(select(vec!["0", "1", "1500m", "2", "2Ki", "9Ei"]));
     let priority = proptest::option::of(select(vec![-1, 0, 7, 1_999_999_999, 2_000_000_000]));
@@ -70,7 +70,7 @@ fn pressure() -> impl Strategy<Value = RankForEvictionRequest> {
     })
 }
 
-/// Whether the pod is known to take up more than it asked for.
+/// Whether the pod is known to use more than it requested.
 fn exceeds(signal: &str, ranked: &RankedPod) -> bool {
     let (resource, usage) = match signal.contains("emory") {
         true => ("memory", ranked.usage.as_ref().and_then(|usage| usage.memory.clone())),
@@ -85,7 +85,7 @@ fn exceeds(signal: &str, ranked: &RankedPod) -> bool {
     usage.is_some_and(|usage| usage.parse().unwrap() > request)
 }
 
-/// Whether the first goes before the second, step by step (L-PRESS-9, L-PRESS-10, L-PRESS-13).
+/// Whether the first pod is evicted before the second, criterion by criterion (L-PRESS-9, L-PRESS-10, L-PRESS-13).
 fn goes_before(signal: &str, left: &RankedPod, right: &RankedPod) -> bool {
     let number = |quantity: Option<&Quantity>| quantity.map(|quantity| quantity.parse().unwrap());
     let used = |ranked: &RankedPod| {
@@ -152,7 +152,7 @@ proptest! {
     #[test]
     fn a_short_node_gives_pods_up_in_one_order(
         request in pressure(),
-        turn in any::<prop::sample::Index>(),
+        rotation in any::<prop::sample::Index>(),
     ) {
         let answer = rank_for_eviction(&request).unwrap();
         let name = |ranked: &RankedPod| meta(ranked.pod.as_ref().unwrap()).name.clone();
@@ -170,13 +170,13 @@ proptest! {
             answer.order_namespaces.iter().cloned().zip(answer.order.iter().cloned()).collect();
         prop_assert_eq!(&order, &plainly.iter().map(|ranked| place(ranked)).collect::<Vec<_>>());
 
-        let mut turned = request.clone();
-        if !turned.pods.is_empty() {
-            let by = turn.index(turned.pods.len());
-            turned.pods.rotate_left(by);
-            turned.pods.reverse();
+        let mut reordered = request.clone();
+        if !reordered.pods.is_empty() {
+            let by = rotation.index(reordered.pods.len());
+            reordered.pods.rotate_left(by);
+            reordered.pods.reverse();
         }
-        prop_assert_eq!(&rank_for_eviction(&turned).unwrap(), &answer, "whatever the input order");
+        prop_assert_eq!(&rank_for_eviction(&reordered).unwrap(), &answer, "whatever the input order");
         let other_mode = match request.mode.as_str() {
             "v1.36.2" => "Strict",
             _ => "v1.36.2",
@@ -185,7 +185,7 @@ proptest! {
         let other = rank_for_eviction(&other).unwrap();
         prop_assert_eq!(&other.order, &answer.order, "the same in both modes");
 
-        // Told apart by uid: pods of one name are of two namespaces.
+        // Pods are compared by uid, because pods of the same name are in two namespaces.
         let is_promised = |ranked: &RankedPod| {
             request.mode != "v1.36.2"
                 && request.signal.ends_with("available")
