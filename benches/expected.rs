@@ -24,8 +24,8 @@ impl Expected {
         Some(Expected { text: recorded::read("spec/peer-expected.csv")? })
     }
 
-    /// Places the recorded pods one after another, and assumes each on the first by name of the nodes with the highest
-    /// total, as in the recording. The error is the first decision that differs.
+    /// Places the recorded pods one after another, and assumes each on the first node, by name, of those with the
+    /// highest total, as in the recording. The error is the first decision that differs.
     ///
     /// `cluster` must be the workload's at 5,000 nodes with `pods_per_node` existing pods each, as loaded.
     pub fn check(
@@ -47,7 +47,7 @@ impl Expected {
         Ok(())
     }
 
-    /// The rest of each line after the prefix; fails unless this number of lines start with it.
+    /// Returns the rest of each line after the prefix; fails unless this number of lines start with it.
     fn rows(&self, prefix: &str, n_rows: usize) -> Result<Vec<&str>, String> {
         let rows: Vec<&str> =
             self.text.lines().filter_map(|line| line.strip_prefix(prefix)).collect();

@@ -104,7 +104,7 @@ impl Caller {
         incoming(self.n_pods, self.workload)
     }
 
-    /// The next request by names, after another pod was placed.
+    /// Places another pod, and returns the next request by names.
     fn request(&mut self) -> Result<String, Failure> {
         let pod = self.next_pod();
         let at = self.n_pods * 7919 % self.names.len();

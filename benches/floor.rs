@@ -10,7 +10,7 @@ const N_COLUMNS: usize = 11;
 pub(crate) struct Floor(Vec<Vec<i64>>);
 
 impl Floor {
-    /// Columns for this many nodes.
+    /// Returns columns for this number of nodes.
     pub(crate) fn new(n_nodes: usize) -> Floor {
         let rows = n_nodes.next_multiple_of(256);
         Floor(

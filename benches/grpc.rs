@@ -131,13 +131,13 @@ async fn figures(place: &Client, empty: &Client) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The measurements, which alternate: the speed of a machine varies over minutes, so values to be compared are measured
-/// close together.
+/// One round of measurements. Rounds alternate because the speed of a machine varies over minutes, so values to be
+/// compared are measured close together.
 struct Round {
     /// Calls a second of a closed loop.
     rate: f64,
     empty_rate: f64,
-    /// Latency in an open loop at half of `rate`, from the intended start.
+    /// Latency in an open loop at half of `rate`, measured from the intended start of each request.
     at_half: Latency,
     empty_at_half: Latency,
     /// Pauses of the machine, which are part of each other measurement.
@@ -200,7 +200,7 @@ fn median(mut figures: Vec<f64>) -> f64 {
     figures[figures.len() / 2]
 }
 
-/// A closed loop of a fixed number of callers.
+/// Returns the specification of a closed loop with a fixed number of callers.
 fn unary() -> LoadSpec {
     LoadSpec { concurrency: N_CALLERS, limit: Limit::Duration(ROUND), ..LoadSpec::default() }
 }

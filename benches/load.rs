@@ -55,7 +55,7 @@ fn baseline() -> String {
     serde_json::to_string_pretty(&list).unwrap_or_default()
 }
 
-/// The recorded dump of 5,000 nodes, decompressed; `None` if absent.
+/// Returns the recorded dump of 5,000 nodes, decompressed; `None` if it is absent.
 fn decompressed(folder: &Path) -> Option<PathBuf> {
     let text = recorded::read("data/cluster-dump/large.json.gz")?;
     let path = folder.join("large.json");

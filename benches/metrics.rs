@@ -1,4 +1,4 @@
-//! Cost of counting: one finished call, and one decision with its engine time, as every `Place` pays them.
+//! Cost of metrics: one finished call, and one decision with its engine time, as in every `Place`.
 
 use std::hint::black_box;
 use std::time::Duration;

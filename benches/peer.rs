@@ -1,15 +1,15 @@
 //! Comparison with kube-scheduler by its own procedure: a table of median times for all workloads of the baseline.
 //!
-//! 5,000 nodes, one thread. Each run loads a fresh cluster, places 20 pods to warm up and 120 that are timed, each
-//! assumed before the next is decided; the median of three runs is given per column. Before it is timed, the decisions
-//! on a workload must equal kube-scheduler's recorded decisions. kube-scheduler's figures are those of
-//! `kube_scheduler.rs`: on the same kind of machine with two cores for its 16 workers, every node considered unless the
-//! column says otherwise.
+//! The measurements are made with 5,000 nodes on one thread. Each run loads a fresh cluster, places 20 pods to warm up
+//! and 120 that are timed, each assumed before the next is decided; each column gives the median of three runs. Before
+//! a workload is timed, Berth's decisions on it must equal kube-scheduler's recorded decisions. kube-scheduler's
+//! figures are those of `kube_scheduler.rs`: on the same kind of machine with two cores for its 16 workers, with every
+//! node considered unless the column says otherwise.
 //!
 //! | column | timed work |
 //! |---|---|
 //! | decision | `Cluster::place`, which is closest to kube-scheduler's figure |
-//! | with reading and assuming | all that Berth does for a pod: its wire object read, the decision, and the decision taken once more to publish the cluster with the pod in it. kube-scheduler's figure holds the update of its snapshot, but neither the reading nor the assuming |
+//! | with reading and assuming | all that Berth does for a pod: reading its wire object, the decision, and a second decision to publish the cluster with the pod in it. kube-scheduler's figure includes the update of its snapshot, but neither the reading nor the assuming |
 //! | new shape | the decision for 120 further pods of new shapes, for which nothing is cached |
 //! | first | the first decision on a cluster after its load |
 //!
@@ -69,7 +69,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether the decisions on all workloads are as recorded.
+/// Prints the tables; returns whether the decisions on all workloads are as recorded.
 fn print_tables(expected: Option<&Expected>, filter: Option<&str>) -> io::Result<bool> {
     let placing = Workload::ALL.map(|workload| Line {
         workload: workload.name(),

@@ -39,7 +39,7 @@ impl Expected {
             let list = list(cluster, &pod)?;
             match workload {
                 PreemptionWorkload::All => {
-                    let decided = format!("{k},{}", described(&list)?);
+                    let decided = format!("{k},{}", table_row(&list)?);
                     if row != decided {
                         return Err(format!("{prefix}{row} is decided as {decided}"));
                     }
@@ -85,9 +85,9 @@ fn attempt(
     cluster.preempt(&request).map_err(|error| error.to_string())
 }
 
-/// The attempt in the table's form: feasible nodes, no total, best nodes, node, candidates, those equal to the last,
-/// victims.
-fn described(list: &CandidateList) -> Result<String, String> {
+/// Formats the attempt as a row of the table: feasible nodes, no total, best nodes, node, candidates, those equal to
+/// the last, victims.
+fn table_row(list: &CandidateList) -> Result<String, String> {
     let (post_filter, chosen) = success(&list.preemption)?;
     let (n_candidates, n_best) = (list.candidates.len(), list.best.len());
     if post_filter.n_candidates as usize != n_candidates || post_filter.n_best as usize != n_best {
@@ -190,7 +190,7 @@ mod tests {
             expected.check_preemption(&cluster, PreemptionWorkload::All, 10)
         };
         let pod = compiled_pod(&cluster, &preemptor(0));
-        let row = described(&list(&cluster, &pod).unwrap()).unwrap();
+        let row = table_row(&list(&cluster, &pod).unwrap()).unwrap();
         assert!(row.starts_with("0,,0,node-000"), "{row}");
         let same = format!("i2,10,0,{row}\ni2,10,1,{row}\n");
         assert_eq!(check(&same), Ok(()));

@@ -21,7 +21,7 @@ pub const N_CROWD_KINDS: usize = 4;
 /// Resources of a node, which its pods share.
 const NODE_MILLI_CPU: u64 = 32_000;
 const SHARED_MEMORY: u64 = 96 << 30;
-/// Values of `spec.priority` of existing pods; that of every fourth pod is not below those of incoming pods.
+/// Values of `spec.priority` of existing pods; for every fourth pod it is not below that of incoming pods.
 const PRIORITIES: [i32; 8] = [-10, 0, 0, 5, 10, 50, 100, 1000];
 /// Addition to the priority on every seventh node, so that its pods cannot be victims.
 const EXALTED: i32 = 1000;

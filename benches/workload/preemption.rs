@@ -72,7 +72,7 @@ pub fn full_cluster(n_nodes: usize, pods_per_node: usize) -> Arc<Cluster> {
 
 /// Existing pod `j`, on node `j` mod `n_nodes`.
 pub fn low_priority(j: usize, n_nodes: usize, pods_per_node: usize) -> core_v1::Pod {
-    // The uid, by which the recorded decisions name victims.
+    // The uid identifies victims in the recorded decisions.
     let mut pod = plain(format!("ns-{}", j % 10), format!("e-{j}"), j);
     set_label(&mut pod, "app", &format!("app-{}", j / 10 % 100));
     request(&mut pod, "cpu", format!("{}m", NODE_MILLI_CPU / pods_per_node));

@@ -4,8 +4,9 @@ mod relation;
 
 use berth_proto::{Quantity, Time, core_v1, meta_v1};
 
-/// A node such as `n1 cpu=4 memory=8Gi pods=10 label:zone=a taint=k=v:NoSchedule cordoned=true image=nginx:1@600Mi
-/// feature=F`; other words are `status.allocatable`.
+/// Builds a node from text such as
+/// `n1 cpu=4 memory=8Gi pods=10 label:zone=a taint=k=v:NoSchedule cordoned=true image=nginx:1@600Mi feature=F`; other
+/// words are `status.allocatable`.
 #[must_use]
 pub fn node(text: &str) -> core_v1::Node {
     let (name, words) = parse(text);
@@ -26,10 +27,10 @@ pub fn node(text: &str) -> core_v1::Node {
     core_v1::Node { metadata: Some(metadata), spec: Some(spec), status: Some(status) }
 }
 
-/// A pod of one container such as
+/// Builds a pod of one container from text such as
 /// `p1 cpu=500m node=n1 uid=u1 port=80 phase=Failed version=3 toleration=k,Exists,, level:cpu=2 overhead:cpu=1 image=nginx gate=g named=n1 prefer=30,zone,In,a priority=5 preemption=Never namespace=n2 label:app=x started=1000 nominated=n1 terminating=true preempted=true`;
-/// what relates it to other pods and to volumes is in `relation`, other words are requests. Namespace `default`; the
-/// uid is the name unless given.
+/// words about other pods and volumes are in `relation`, and all others are requests. The namespace is `default` and
+/// the uid is the name unless they are given.
 #[must_use]
 pub fn pod(text: &str) -> core_v1::Pod {
     let (name, words) = parse(text);
@@ -99,7 +100,7 @@ fn parse(text: &str) -> (String, impl Iterator<Item = (&str, &str)>) {
     (name, words.map(|word| word.split_once('=').expect("key=value")))
 }
 
-/// `KEY=VALUE:EFFECT`
+/// Parses `KEY=VALUE:EFFECT`.
 fn taint(text: &str) -> core_v1::Taint {
     let (pair, effect) = text.rsplit_once(':').expect("an effect");
     let (key, value) = pair.split_once('=').expect("a value, perhaps empty");
@@ -111,7 +112,7 @@ fn taint(text: &str) -> core_v1::Taint {
     }
 }
 
-/// `NAME@SIZE`, the size in MiB.
+/// Parses `NAME@SIZE`, with the size in MiB.
 fn image(text: &str) -> core_v1::ContainerImage {
     let (name, mebibytes) = text.rsplit_once('@').expect("a size");
     let mebibytes: i64 =
@@ -119,7 +120,7 @@ fn image(text: &str) -> core_v1::ContainerImage {
     core_v1::ContainerImage { names: vec![name.to_owned()], size_bytes: mebibytes << 20 }
 }
 
-/// `PORT`, `IP/PORT` or `IP/PORT/PROTOCOL`
+/// Parses `PORT`, `IP/PORT` or `IP/PORT/PROTOCOL`.
 fn port(text: &str) -> core_v1::ContainerPort {
     let words: Vec<&str> = text.split('/').collect();
     let (ip, port, protocol) = match words[..] {
@@ -136,7 +137,7 @@ fn port(text: &str) -> core_v1::ContainerPort {
     }
 }
 
-/// `KEY,OPERATOR,VALUE,EFFECT`
+/// Parses `KEY,OPERATOR,VALUE,EFFECT`.
 fn toleration(text: &str) -> core_v1::Toleration {
     let [key, operator, value, effect] = text.split(',').collect::<Vec<_>>()[..] else {
         panic!("`{text}` is not a toleration");
@@ -166,7 +167,7 @@ fn named(spec: &mut core_v1::PodSpec, node: &str) {
     required.node_selector_terms[0].match_fields.push(requirement);
 }
 
-/// `WEIGHT,KEY,OPERATOR,VALUE…`
+/// Parses `WEIGHT,KEY,OPERATOR,VALUE…`.
 fn prefer(spec: &mut core_v1::PodSpec, text: &str) {
     let words: Vec<&str> = text.split(',').collect();
     let requirement = core_v1::NodeSelectorRequirement {

@@ -80,7 +80,7 @@ struct Recordings {
 }
 
 impl Recordings {
-    /// `setting` is the value of `BERTH_SHARED`.
+    /// Returns the recordings for this value of `BERTH_SHARED`.
     fn new(setting: Option<OsString>) -> Recordings {
         let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared");
         match setting {

@@ -1,7 +1,7 @@
-//! Floors: the rooms of a crate in their order, and the two rules that hold them.
+//! Floors: the order of a crate's rooms, and the two rules that imports between them follow.
 //!
 //! A *room* is a top-level module of the crate: `src/x.rs` and everything in `src/x/`. The list names every room, from
-//! the top of the house to the ground; rooms on one line stand side by side. The rules have no exceptions:
+//! the top floor to the ground; rooms on one line are on the same floor. The rules have no exceptions:
 //!
 //! 1. A file imports from its own room and from rooms on lower lines, from no other.
 //! 2. No files import each other in a circle.
@@ -14,9 +14,8 @@
 //!   re-exported name in its own code, that is an import.
 //! * A parent module is a file like any other: if `x.rs` imports from `x/y.rs`, then `x/y.rs` must not import an item
 //!   that `x.rs` itself defines.
-//! * Comments, attributes and items under `#[cfg(test)]` are left out, and so are the files of test modules. The
-//!   crate's root (`lib.rs`) belongs to no room; what it defines itself, every file would import, so it should only
-//!   declare and re-export.
+//! * Comments, attributes, items under `#[cfg(test)]` and files of test modules are left out. The crate's root
+//!   (`lib.rs`) belongs to no room; every file would import what it defines, so it should only declare and re-export.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -46,18 +45,18 @@ fn check_sources(sources: &Sources, list: &str) -> Vec<String> {
     faults
 }
 
-/// The number of each room's line, from the top; lines without a room are not counted.
+/// Returns the number of each room's line, from the top; lines without a room are not counted.
 fn floors(list: &str) -> BTreeMap<&str, usize> {
     let lines = list.lines().map(rooms_of_line).filter(|rooms| !rooms.is_empty());
     lines.enumerate().flat_map(|(i, rooms)| rooms.into_iter().map(move |room| (room, i))).collect()
 }
 
-/// The rooms of a line; `#` starts a comment.
+/// Returns the rooms of a line; `#` starts a comment.
 fn rooms_of_line(line: &str) -> Vec<&str> {
     line.split('#').next().unwrap_or_default().split_whitespace().collect()
 }
 
-/// Rooms that are listed twice, not listed, or listed and not there.
+/// Reports rooms that are listed twice, not listed, or listed but absent.
 fn list_faults(modules: &Modules, list: &str) -> Vec<String> {
     let mut n_lines: BTreeMap<&str, usize> = BTreeMap::new();
     for room in list.lines().flat_map(rooms_of_line) {
@@ -73,7 +72,7 @@ fn list_faults(modules: &Modules, list: &str) -> Vec<String> {
     unlisted.chain(missing).chain(twice).collect()
 }
 
-/// Imports from a room that is not on a lower line.
+/// Reports imports from a room that is not on a lower line.
 fn climbs(modules: &Modules, imports: &Imports, floors: &BTreeMap<&str, usize>) -> Vec<String> {
     let mut faults = Vec::new();
     for ((from, to), found) in imports.by_files() {
@@ -90,7 +89,7 @@ fn climbs(modules: &Modules, imports: &Imports, floors: &BTreeMap<&str, usize>) 
     faults
 }
 
-/// Groups of files that import each other in a circle, each with the imports that tie it.
+/// Reports groups of files that import each other in a circle, each with the imports that form it.
 fn circles(modules: &Modules, imports: &Imports) -> Vec<String> {
     let mut faults = Vec::new();
     for files in imports.circles() {
@@ -105,7 +104,7 @@ fn circles(modules: &Modules, imports: &Imports) -> Vec<String> {
     faults
 }
 
-/// `place.rs:12 -> filter/reason.rs (Reason, Refusal)`
+/// Formats imports as `place.rs:12 -> filter/reason.rs (Reason, Refusal)`.
 fn arrow(modules: &Modules, from: usize, to: usize, imports: &[Import]) -> String {
     let mut names: Vec<&str> = imports.iter().map(|import| import.name.as_str()).collect();
     names.sort_unstable();

@@ -22,7 +22,7 @@ pub(crate) struct Imports {
     n_files: usize,
 }
 
-/// Most re-exports that one name is followed through.
+/// The largest number of re-exports through which one name is followed.
 const MAX_STEPS: usize = 32;
 
 impl Imports {
@@ -52,7 +52,7 @@ impl Imports {
         self.found.iter().map(|(files, imports)| (*files, imports.as_slice()))
     }
 
-    /// Groups of files each of which leads to every other.
+    /// Returns groups of files, each file of which imports every other, directly or through others.
     pub(crate) fn circles(&self) -> Vec<BTreeSet<usize>> {
         let reached: Vec<BTreeSet<usize>> =
             (0..self.n_files).map(|file| self.reached(file)).collect();
@@ -72,7 +72,7 @@ impl Imports {
         circles
     }
 
-    /// The files that one leads to by one import or more.
+    /// Returns the files that a file imports, directly or through others.
     fn reached(&self, file: usize) -> BTreeSet<usize> {
         let (mut reached, mut next) = (BTreeSet::new(), vec![file]);
         while let Some(from) = next.pop() {
@@ -139,7 +139,7 @@ impl Finder<'_> {
         false
     }
 
-    /// The files that define what a path of this module leads to, and the item's name in each.
+    /// Returns the files that define the item of a path in this module, and the item's name in each.
     fn resolve(&self, path: &[String]) -> Vec<(usize, String)> {
         resolve(self.modules, self.name, self.module, path, 0)
     }
@@ -155,7 +155,7 @@ fn is_continued(tokens: &[TokenTree], at: usize) -> bool {
         || is_punct(before(1), '$') && !is_crate
 }
 
-/// The words joined by `::` from here on, and the position after them.
+/// Returns the words joined by `::` from here on, and the position after them.
 fn path_at(tokens: &[TokenTree], at: usize) -> (Vec<String>, usize) {
     let (mut path, mut end) = (Vec::new(), at);
     while let Some(word) = word(tokens.get(end)) {
@@ -194,12 +194,12 @@ fn resolve(
         }
         (at, rest) = (child, after);
     }
-    // A module by itself: the paths that begin with it are imports.
+    // The path names a module: paths that begin with it are imports themselves.
     Vec::new()
 }
 
-/// The module where a path begins and what of the path is left; `None` where it begins with an imported or a foreign
-/// name.
+/// Returns the module where a path begins, and the rest of the path; `None` if the path begins with an imported or a
+/// foreign name.
 fn begin<'p>(
     modules: &Modules,
     name: &[String],
@@ -229,7 +229,7 @@ fn begin<'p>(
     }
 }
 
-/// A path whose first word a `use` of the module brought in, written out.
+/// Replaces the first word of a path by the full path if a `use` of the module imports it.
 fn imported(module: &Module, path: &[String]) -> Option<Vec<String>> {
     let (first, rest) = path.split_first()?;
     let used =
@@ -237,7 +237,7 @@ fn imported(module: &Module, path: &[String]) -> Option<Vec<String>> {
     Some(used.path.iter().chain(rest).cloned().collect())
 }
 
-/// The files that define the item at the beginning of `rest` in the module `at`, through re-exports.
+/// Returns the files that define the item at the beginning of `rest` in the module `at`, through re-exports.
 fn item(modules: &Modules, at: &[String], rest: &[String], step: usize) -> Vec<(usize, String)> {
     let (Some(module), Some(name)) = (modules.get(at), rest.first()) else { return Vec::new() };
     if name == "*" {

@@ -1,4 +1,4 @@
-//! Modules: the module tree of a crate, with the names that each module defines and brings in.
+//! Modules: the module tree of a crate, with the names that each module defines and imports.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -24,12 +24,12 @@ pub(crate) struct Module {
     pub(crate) uses: Vec<Use>,
 }
 
-/// One name that a `use` brings into a module.
+/// One name that a `use` imports into a module.
 #[derive(Clone, Debug)]
 pub(crate) struct Use {
     /// The path as written; `*` may be its last part.
     pub(crate) path: Vec<String>,
-    /// The name that it has here; `*` brings in everything, `_` nothing.
+    /// The name within this module; `*` imports everything, `_` nothing.
     pub(crate) name: String,
     /// Whether it has a visibility: `pub`, `pub(crate)` and the like.
     pub(crate) is_exported: bool,
@@ -43,7 +43,7 @@ pub(crate) struct Modules {
 }
 
 impl Sources {
-    /// All Rust files below a folder.
+    /// Reads all Rust files below a folder.
     pub(crate) fn read(folder: &Path) -> Sources {
         let mut found = BTreeMap::new();
         collect(folder, "", &mut found);
@@ -131,12 +131,12 @@ impl Modules {
         self.files.len()
     }
 
-    /// A file's path below `src`.
+    /// Returns a file's path below `src`.
     pub(crate) fn path(&self, file: usize) -> &str {
         &self.files[file]
     }
 
-    /// The room of a file, `None` for the crate's root.
+    /// Returns the room of a file, `None` for the crate's root.
     pub(crate) fn room(&self, file: usize) -> Option<&str> {
         let path = self.path(file);
         path.split('/').next().map(|room| room.trim_end_matches(".rs")).filter(|_| path != "lib.rs")
@@ -147,14 +147,14 @@ impl Modules {
     }
 }
 
-/// The file of a module: `place/memo.rs`, or `place/memo/mod.rs` where that is there.
+/// Returns the file of a module: `place/memo.rs`, or `place/memo/mod.rs` if that exists.
 fn path_of(name: &Name, sources: &Sources) -> String {
     let path = format!("{}.rs", name.join("/"));
     let other = format!("{}/mod.rs", name.join("/"));
     if sources.0.contains_key(&other) { other } else { path }
 }
 
-/// The `use` items among tokens and inside their groups, but not those of modules in braces.
+/// Finds the `use` items among tokens and inside their groups, but not those of modules in braces.
 fn find_uses(tokens: &[TokenTree], found: &mut Vec<Use>) {
     let mut at = 0;
     while at < tokens.len() {
@@ -188,14 +188,14 @@ fn ends_visibility(tree: &TokenTree) -> bool {
     }
 }
 
-/// The beginning of the paths of a `use`.
+/// The paths of a `use`, from their common beginning on.
 struct UseTree {
     is_exported: bool,
     prefix: Vec<String>,
 }
 
 impl UseTree {
-    /// Reads what follows the beginning: one path, several in braces, or `*`.
+    /// Reads the tokens after the beginning: one path, several in braces, or `*`.
     fn read(&self, tokens: &[TokenTree], found: &mut Vec<Use>) {
         for tokens in tokens.split(|tree| is_punct(Some(tree), ',')).filter(|part| !part.is_empty())
         {
@@ -218,7 +218,7 @@ impl UseTree {
                 at += 1;
             }
         }
-        // `use a::{self}` brings in `a`.
+        // `use a::{self}` imports `a`.
         if path.len() > 1 && path.last().is_some_and(|last| last == "self") {
             path.pop();
         }

@@ -2,7 +2,7 @@
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
-/// The tokens of a source text.
+/// Returns the tokens of a source text.
 ///
 /// # Panics
 /// If the text is not Rust.
@@ -11,7 +11,7 @@ pub(crate) fn read(path: &str, text: &str) -> Vec<TokenTree> {
     without_tests(stream)
 }
 
-/// The tokens inside a group, prepared in the same way.
+/// Returns the tokens inside a group, prepared in the same way.
 pub(crate) fn inside(tree: &TokenTree) -> Option<Vec<TokenTree>> {
     match tree {
         TokenTree::Group(group) => Some(without_tests(group.stream())),
@@ -19,7 +19,7 @@ pub(crate) fn inside(tree: &TokenTree) -> Option<Vec<TokenTree>> {
     }
 }
 
-/// The tokens without attributes and without what `#[cfg(test)]` stands before.
+/// Returns the tokens without attributes and without items after `#[cfg(test)]`.
 fn without_tests(stream: TokenStream) -> Vec<TokenTree> {
     let trees: Vec<TokenTree> = stream.into_iter().collect();
     let mut kept = Vec::with_capacity(trees.len());
@@ -35,7 +35,7 @@ fn without_tests(stream: TokenStream) -> Vec<TokenTree> {
     kept
 }
 
-/// The position after the attributes that begin here, and whether `#[cfg(test)]` is one of them.
+/// Returns the position after the attributes that begin here, and whether `#[cfg(test)]` is one of them.
 fn after_attributes(trees: &[TokenTree], mut at: usize) -> (usize, bool) {
     let mut is_test = false;
     while is_punct(trees.get(at), '#') {
@@ -50,8 +50,8 @@ fn after_attributes(trees: &[TokenTree], mut at: usize) -> (usize, bool) {
     (at, is_test)
 }
 
-/// The position after an item, a statement or a field: it ends with `;`, with `,` or with its braces. Braces end
-/// neither a `use` nor anything with a value.
+/// Returns the position after an item, a statement or a field: it ends with `;`, with `,` or with its braces. Braces
+/// end neither a `use` nor an item with a value.
 fn after_item(trees: &[TokenTree], mut at: usize) -> usize {
     let mut braces_end = true;
     while let Some(tree) = trees.get(at) {
@@ -73,12 +73,12 @@ pub(crate) fn is_punct(tree: Option<&TokenTree>, wanted: char) -> bool {
     matches!(tree, Some(TokenTree::Punct(punct)) if punct.as_char() == wanted)
 }
 
-/// Whether `::` stands here.
+/// Whether there is a `::` at this position.
 pub(crate) fn is_path_separator(trees: &[TokenTree], at: usize) -> bool {
     is_punct(trees.get(at), ':') && is_punct(trees.get(at + 1), ':')
 }
 
-/// The identifier that stands here, without `r#`.
+/// Returns the identifier of a token, without `r#`.
 pub(crate) fn word(tree: Option<&TokenTree>) -> Option<String> {
     match tree {
         Some(TokenTree::Ident(ident)) => {

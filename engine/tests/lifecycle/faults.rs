@@ -3,13 +3,13 @@
 //! that is late or fails, and people who force deletions. The engine makes every decision, and after every step the
 //! invariants L-TEST-7 to L-TEST-10 are checked against the real state.
 //!
-//! | file | what |
+//! | file | content |
 //! |---|---|
 //! | `world.rs` | steps, the network, faults, healing |
 //! | `store.rs` | the API server and the ledger: conditional requests, and the journal |
-//! | `machine.rs` | what is really there |
-//! | `agent.rs`, `controller.rs`, `node.rs` | who acts |
-//! | `invariant.rs` | what must hold |
+//! | `machine.rs` | the real state: machines, processes, mounts |
+//! | `agent.rs`, `controller.rs`, `node.rs` | the actors |
+//! | `invariant.rs` | invariants after every step |
 
 mod agent;
 mod controller;

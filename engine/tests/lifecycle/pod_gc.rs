@@ -54,7 +54,7 @@ fn authority(request: &PodGcRequest, pod: &Pod) -> (bool, String, String) {
     (answer.allowed, answer.effect, answer.reason)
 }
 
-/// Checks what is written before the removal: nothing to a terminal pod, and a disruption reason only to orphans (L-GC-6).
+/// Checks the writes before a removal: none to a terminal pod, and a disruption reason only for orphans (L-GC-6).
 fn check_writes(pod: &Pod, action: &PodGcAction) {
     let expected = match (is_terminal(pod), action.cause.as_str()) {
         (true, _) => ("", ""),

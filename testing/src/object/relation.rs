@@ -63,7 +63,7 @@ fn weighted(words: &[&str]) -> WeightedPodAffinityTerm {
     WeightedPodAffinityTerm { weight, pod_affinity_term: Some(term(&words[1..])) }
 }
 
-/// `-` is absent, `*` empty, `KEY:VALUE` an equality, `KEY:OPERATOR[:VALUE…]` an expression.
+/// Parses a selector: `-` is absent, `*` empty, `KEY:VALUE` an equality, `KEY:OPERATOR[:VALUE…]` an expression.
 fn selector(text: &str) -> Option<LabelSelector> {
     let words: Vec<&str> = text.split(':').collect();
     let owned = |text: &str| text.to_owned();
@@ -84,7 +84,7 @@ fn selector(text: &str) -> Option<LabelSelector> {
     Some(selector)
 }
 
-/// A volume; an ephemeral one is named, others need no name.
+/// Builds a volume; an ephemeral one has a name, others need none.
 fn volume(kind: &str, name: &str) -> Volume {
     let mut source = VolumeSource::default();
     let owned = name.to_owned();
