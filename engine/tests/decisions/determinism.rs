@@ -158,7 +158,7 @@ proptest! {
 
     /// A dry run of a batch returns the same results as assuming it, and changes nothing.
     #[test]
-    fn a_dry_run_tells_what_assuming_does(case in cases(1..40), n in select(vec![1_usize, 7, 40, 150])) {
+    fn a_dry_run_returns_what_assuming_does(case in cases(1..40), n in select(vec![1_usize, 7, 40, 150])) {
         let (dry, real) = (cluster_of(&case), cluster_of(&case));
         let place = |cluster: &Cluster, assume| {
             let pods = pods(cluster, &case.templates, n);

@@ -131,7 +131,7 @@ proptest! {
 
     /// A dry run of a gang returns the same results as assuming it, and changes nothing.
     #[test]
-    fn a_dry_run_tells_what_assuming_does(crowd in crowd(Company::Any, 1..7, 2..20), ask in asks()) {
+    fn a_dry_run_returns_what_assuming_does(crowd in crowd(Company::Any, 1..7, 2..20), ask in asks()) {
         let (dry, real) = (crowd.cluster(), crowd.cluster());
         let wires = ask.members(&crowd);
         let before = View::of(&dry, &wires);

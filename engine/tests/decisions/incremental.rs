@@ -77,7 +77,7 @@ fn a_bound_pod_does_not_move() {
 
 /// A new list replaces the known state, and so corrects contradictory events.
 #[test]
-fn a_replaced_cluster_is_exactly_what_was_told() {
+fn a_replaced_cluster_equals_the_list() {
     let nodes = ["n1 cpu=4 memory=8Gi pods=10", "n2 cpu=4 memory=8Gi pods=10"];
     let story = Story::new(&nodes);
     assert_eq!(story.pod("a node=n1 cpu=1 version=5"), None);
@@ -156,7 +156,7 @@ fn pods_wait_for_their_node() {
 /// A nomination in memory stays while the feed sends none, and ends with the pod, even if its node goes and comes back
 /// (S-NOM-4, S-NOMC-1).
 #[test]
-fn a_promise_in_memory_outlasts_what_is_told_of_the_pod() {
+fn a_nomination_in_memory_outlasts_updates_of_the_pod() {
     let nodes = ["n1 cpu=4 memory=8Gi pods=10"];
     let story = Story::new(&nodes);
     let is_free = || story.is_feasible("probe cpu=2")["n1"];
@@ -186,7 +186,7 @@ fn a_promise_in_memory_outlasts_what_is_told_of_the_pod() {
 
 /// A list acts like many updates: a pod that changed in it keeps its nomination in memory (S-NOMC-1).
 #[test]
-fn a_promise_in_memory_outlasts_a_list() {
+fn a_nomination_in_memory_outlasts_a_list() {
     let nodes = ["n1 cpu=4 memory=8Gi pods=10"];
     let story = Story::new(&nodes);
     story.promise("a cpu=3", "n1");

@@ -106,7 +106,7 @@ proptest! {
 
     /// A node is not a candidate only if evicting all pods that may be evicted does not help (S-PRE-9).
     #[test]
-    fn what_is_not_helped_cannot_be(crowd in crowd(Company::Related, 1..6, 4..30)) {
+    fn eviction_cannot_help_other_nodes(crowd in crowd(Company::Related, 1..6, 4..30)) {
         let cluster = crowd.cluster();
         for pod in incoming(&crowd, &cluster) {
             let Some(list) = list(&cluster, &pod, PreemptOptions::default()) else { continue };

@@ -76,7 +76,7 @@ enum Step {
         pending: usize,
     },
     /// The feed repeats a pending pod, with a nomination or without.
-    TellPending {
+    RepeatPending {
         pending: usize,
         node: Option<usize>,
     },
@@ -201,7 +201,7 @@ fn promise() -> BoxedStrategy<Step> {
             .prop_map(|(template, node, in_memory)| Step::Promise { template, node, in_memory }),
         2 => any::<usize>().prop_map(|pending| Step::Retry { pending }),
         1 => any::<(usize, Option<usize>)>()
-            .prop_map(|(pending, node)| Step::TellPending { pending, node }),
+            .prop_map(|(pending, node)| Step::RepeatPending { pending, node }),
         1 => any::<(usize, usize)>().prop_map(|(pending, node)| Step::BindPending { pending, node }),
         1 => any::<usize>().prop_map(|pending| Step::DeletePending { pending }),
     ]

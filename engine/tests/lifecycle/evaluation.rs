@@ -137,7 +137,7 @@ proptest! {
 
     /// L-PHASE-11, L-TERM-18, L-TERM-19: a phase to be published is terminal, and no pod is removed while it runs.
     #[test]
-    fn ends_are_ends(pod in pod()) {
+    fn published_phases_are_terminal_and_removed_pods_have_ended(pod in pod()) {
         let answer = evaluate(&pod, NOON);
         let action = answer.next_action.unwrap().action;
         let is_terminal = |phase: &str| matches!(phase, "Succeeded" | "Failed");

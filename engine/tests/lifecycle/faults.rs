@@ -291,7 +291,7 @@ fn is_moved(world: &World, first: &str) -> bool {
 /// L-TEST-1: if the control plane loses one node, a zone or all nodes, nothing is released without a fence; once
 /// contact is back everything continues as before.
 #[test]
-fn a_cut_control_plane_takes_nothing_away() {
+fn a_cut_control_plane_releases_nothing() {
     for (cut, mend) in [
         (Fault::CutNode(0, true), Fault::CutNode(0, false)),
         (Fault::CutZone(0, true), Fault::CutZone(0, false)),

@@ -74,7 +74,7 @@ impl Model {
 
     /// Stores a pod. If it is confirmed on its assumed node, its reservations stay; any other change releases them.
     fn insert(&mut self, pod: core_v1::Pod) {
-        self.nominate_told(&pod);
+        self.update_nomination(&pod);
         let is_confirmed = self.pods.get(name(&pod)).is_some_and(|known| {
             (uid(&known.pod), node_name(&known.pod)) == (uid(&pod), node_name(&pod))
         });
@@ -86,7 +86,7 @@ impl Model {
 
     /// Updates the nomination of a pod. One in memory stays if the feed has none before and after, or repeats the pod
     /// unchanged.
-    fn nominate_told(&mut self, pod: &core_v1::Pod) {
+    fn update_nomination(&mut self, pod: &core_v1::Pod) {
         let known = self.pods.get(name(pod)).filter(|known| uid(&known.pod) == uid(pod));
         if known.is_some_and(|known| is_repeated(&known.pod, pod)) {
             return;

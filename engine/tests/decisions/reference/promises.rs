@@ -91,7 +91,7 @@ impl Twin {
 
     /// Repeats a pending pod. A nomination that is only in memory stays if the feed has none before and after; the pod
     /// moves to the end of its list.
-    pub(super) fn tell_pending(&mut self, pending: usize, node: Option<usize>) {
+    pub(super) fn repeat_pending(&mut self, pending: usize, node: Option<usize>) {
         let Some(known) = self.pending.get(pending % self.pending.len().max(1)).cloned() else {
             return;
         };

@@ -78,7 +78,7 @@ impl Twin {
             }
             Step::Promise { template, node, in_memory } => self.promise(template, node, in_memory),
             Step::Retry { pending } => self.retry(pending, policy),
-            Step::TellPending { pending, node } => self.tell_pending(pending, node),
+            Step::RepeatPending { pending, node } => self.repeat_pending(pending, node),
             Step::BindPending { pending, node } => self.bind_pending(pending, node),
             Step::DeletePending { pending } => self.delete_pending(pending),
             Step::UpsertNode { node, object } => {

@@ -328,7 +328,7 @@ fn a_node_that_is_not_there_is_named() {
 
 /// Copies are named like replicas of a StatefulSet, but a replica's nomination is not a copy's.
 #[test]
-fn a_copy_is_nobody_that_waits() {
+fn a_copy_has_no_nomination_of_a_pending_pod() {
     let cluster = cluster(&["n cpu=4 pods=9"], &[]);
     let mut waiting = object::pod("web-0 cpu=3 priority=10");
     waiting.status.get_or_insert_default().nominated_node_name = "n".to_owned();

@@ -386,7 +386,7 @@ fn a_node_is_empty_when_nothing_holds_it() {
 
 /// Updates of a feed without resource versions count as well.
 #[test]
-fn readiness_counts_as_it_was_told_last() {
+fn readiness_counts_as_last_reported() {
     let nodes = [node("a", "x", ""), node("b", "x", "")];
     let pods = [replica("p0 node=a"), replica("p1 node=b")];
     let cluster = cluster(&nodes, &pods);

@@ -389,7 +389,7 @@ fn a_spread_over_hosts_looks_at_every_node() {
 }
 
 #[test]
-fn the_largest_come_first_and_what_fits_nowhere_is_told() {
+fn the_largest_come_first_and_unplaced_pods_are_reported() {
     let cluster = cluster(&[], &[]);
     let mut pods = replicas(&cluster, "small", "cpu=500m", 4);
     pods.extend(replicas(&cluster, "large", "cpu=2 memory=1Gi", 2));
@@ -563,7 +563,7 @@ fn an_option_leaves_out_pods_that_are_on_nodes_by_now() {
 
 /// Pods that have nothing in common are each tried on a node of each group. Meanwhile the caller can cancel.
 #[test]
-fn whoever_gives_up_is_heard_while_groups_are_tried() {
+fn a_caller_can_cancel_while_groups_are_tried() {
     let cluster = cluster(&[], &[]);
     let pod = |n: usize| object::pod(&format!("p{n} cpu=9 label:n={n}"));
     let pods: Vec<Pod> = (0..640).map(|n| cluster.compile_pod(&pod(n)).unwrap()).collect();

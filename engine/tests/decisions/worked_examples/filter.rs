@@ -37,7 +37,7 @@ fn five_nodes_without_room() {
 
 /// S-FIT-7, S-FIT-8, S-FIT-10: every failure is reported, and a request that exceeds the whole node is unresolvable.
 #[test]
-fn every_missing_resource_is_told() {
+fn every_missing_resource_is_reported() {
     let cluster = cluster(
         &["n1 cpu=4 memory=8Gi pods=9", "n2 cpu=16 memory=8Gi pods=9", "n3 memory=1Ti"],
         &[],

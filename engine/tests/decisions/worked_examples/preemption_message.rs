@@ -28,7 +28,7 @@ fn five_nodes() -> Cluster {
 /// The first two rows; the message of DynamicResources is also part of that for a pod without claims (S-DRA-1,
 /// S-ERR-6).
 #[test]
-fn nobody_of_lower_priority() {
+fn no_pod_of_lower_priority() {
     let head = "0/5 nodes are available: 1 node(s) had untolerated taint(s), 1 node(s) were unschedulable, 3 Insufficient cpu.";
     let pod = "p cpu=3 memory=1Gi";
     assert_eq!(

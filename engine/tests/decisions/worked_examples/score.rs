@@ -186,7 +186,7 @@ fn image_locality() {
 
 /// S-IL-4: the size that the first node reported applies as long as any node has the image.
 #[test]
-fn the_first_reporter_tells_the_size() {
+fn the_first_reporter_sets_the_size() {
     let node =
         |name: &str, size: &str| format!("{name} cpu=4 memory=8Gi pods=9 image=app:latest@{size}");
     let cluster = cluster(&[&node("n1", "600Mi")], &[]);

@@ -247,7 +247,7 @@ fn nodes_are_named_once_and_callers_may_give_up() {
     assert_eq!(drain(&["n0", "n1"], 2), Ok(2));
     let twice = "`node_names[2]`: `n0` stands in the list twice";
     assert_eq!(drain(&["n0", "n1", "n0"], 3), Err(twice.to_owned()));
-    // Here no pod follows before which the caller could be asked.
+    // Cancellation is checked for each node, even without pods.
     assert_eq!(drain(&["n0", "n1"], 1), Err(EngineError::Cancelled.to_string()));
 }
 

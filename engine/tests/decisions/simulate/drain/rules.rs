@@ -216,7 +216,7 @@ fn controllers_are_looked_for_where_they_are_known() {
 
 /// A controller's new number of replicas is used by the next drain, and changes no placement.
 #[test]
-fn replicas_are_told_anew() {
+fn a_new_number_of_replicas_is_used() {
     let more = json!({"metadata": {"ownerReferences": [owner("ReplicaSet", "c")]}});
     let cluster =
         cluster(&["n0 cpu=4 pods=10", "n1 cpu=4 pods=10"], &[pod("p cpu=1 node=n0", more)]);
@@ -236,7 +236,7 @@ fn replicas_are_told_anew() {
 
 /// An annotation that comes to a running pod counts at once, with a resource version and without.
 #[test]
-fn pods_are_told_anew() {
+fn a_new_annotation_is_used() {
     for version in ["", "7"] {
         let annotated = |value: Value, version: &str| {
             let annotations = json!({"cluster-autoscaler.kubernetes.io/safe-to-evict": value});
