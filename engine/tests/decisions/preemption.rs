@@ -104,7 +104,7 @@ proptest! {
         }
     }
 
-    /// A node is not a candidate only if evicting all pods that may be evicted does not help (S-PRE-9).
+    /// On a node that is no candidate, evicting all pods that may be evicted does not make the pod fit (S-PRE-9).
     #[test]
     fn eviction_cannot_help_other_nodes(crowd in crowd(Company::Related, 1..6, 4..30)) {
         let cluster = crowd.cluster();
