@@ -20,8 +20,10 @@ use berth_loadgen::load::{Arrival, Limit, LoadSpec, run};
 use berth_loadgen::report::{Latency, LoadReport};
 use berth_proto::berth_v1::placement_service_server::{PlacementService, PlacementServiceServer};
 use berth_proto::berth_v1::{
-    ExplainRequest, ExplainResponse, PlaceBatchRequest, PlaceBatchResponse, PlaceRequest,
-    PlaceResponse, PlaceStreamRequest, PlaceStreamResponse,
+    ConfirmRequest, ConfirmResponse, ExplainRequest, ExplainResponse, ExtendRequest,
+    ExtendResponse, ListAssumedRequest, ListAssumedResponse, PlaceBatchRequest, PlaceBatchResponse,
+    PlaceRequest, PlaceResponse, PlaceStreamRequest, PlaceStreamResponse, ReleaseRequest,
+    ReleaseResponse,
 };
 use berth_proto::core_v1::Pod;
 use berth_server::runtime::{Server, ServerOptions, transport};
@@ -277,6 +279,31 @@ impl PlacementService for EmptyHandler {
         _: Request<Streaming<PlaceStreamRequest>>,
     ) -> Result<Response<Self::PlaceStreamStream>, Status> {
         Ok(Response::new(tokio_stream::empty()))
+    }
+
+    async fn confirm(
+        &self,
+        _: Request<ConfirmRequest>,
+    ) -> Result<Response<ConfirmResponse>, Status> {
+        Ok(Response::new(ConfirmResponse::default()))
+    }
+
+    async fn extend(&self, _: Request<ExtendRequest>) -> Result<Response<ExtendResponse>, Status> {
+        Ok(Response::new(ExtendResponse::default()))
+    }
+
+    async fn release(
+        &self,
+        _: Request<ReleaseRequest>,
+    ) -> Result<Response<ReleaseResponse>, Status> {
+        Ok(Response::new(ReleaseResponse::default()))
+    }
+
+    async fn list_assumed(
+        &self,
+        _: Request<ListAssumedRequest>,
+    ) -> Result<Response<ListAssumedResponse>, Status> {
+        Ok(Response::new(ListAssumedResponse::default()))
     }
 
     async fn explain(

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use berth_benches::{N_NODES, Workload, existing, node};
 use berth_engine::Cluster;
-use berth_server::feed::file::load_files;
+use berth_server::feed::file::{UnknownFields, load_files};
 use berth_testing::recorded;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 
@@ -30,7 +30,8 @@ fn load(criterion: &mut Criterion) {
         group.bench_function(name, |bencher| {
             bencher.iter(|| {
                 let cluster = Cluster::new();
-                let report = load_files(&cluster, std::slice::from_ref(&path));
+                let report =
+                    load_files(&cluster, std::slice::from_ref(&path), UnknownFields::Refuse);
                 assert!(report.is_ok_and(|report| report.refused.is_empty()));
                 black_box(cluster)
             });

@@ -1,11 +1,16 @@
 //! Compiles the `.proto` files without `protoc` and writes, into `OUT_DIR`: the message types, the tonic services, the
-//! descriptor set for reflection, the table of RPCs (`build/access.rs`), and the JSON form of every message
-//! (`build/json.rs`).
+//! descriptor set for reflection, the table of RPCs (`build/access.rs`), the JSON form of every message
+//! (`build/json.rs`), the schemas of that form (`build/openapi.rs`), and the names of all fields of Kubernetes' objects
+//! (`build/fields.rs`).
 
 #[path = "build/access.rs"]
 mod access;
+#[path = "build/fields.rs"]
+mod fields;
 #[path = "build/json.rs"]
 mod json;
+#[path = "build/openapi.rs"]
+mod openapi;
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -17,7 +22,7 @@ use protox::prost_reflect::prost_types::FileDescriptorSet;
 const INCLUDES: [&str; 2] = ["kubernetes", "."];
 
 /// The files to compile; their imports follow.
-const FILES: [&str; 12] = [
+const FILES: [&str; 14] = [
     "berth/v1/autoscaler.proto",
     "berth/v1/cluster.proto",
     "berth/v1/lifecycle.proto",
@@ -26,6 +31,8 @@ const FILES: [&str; 12] = [
     "berth/v1/session.proto",
     "grpcplugin/expander.proto",
     "kubernetes/k8s.io/api/apps/v1/generated.proto",
+    "kubernetes/k8s.io/api/batch/v1/generated.proto",
+    "kubernetes/k8s.io/api/node/v1/generated.proto",
     "kubernetes/k8s.io/api/policy/v1/generated.proto",
     "kubernetes/k8s.io/api/scheduling/v1/generated.proto",
     "kubernetes/k8s.io/api/storage/v1/generated.proto",
@@ -45,8 +52,9 @@ const BY_HAND: [(&str, &str); 4] = [
 
 /// Fields kept behind a pointer: large, rarely set fields, so that a volume or a container stays small, and the pod of
 /// the most frequent request, which is moved often.
-const BOXED: [&str; 10] = [
+const BOXED: [&str; 13] = [
     ".berth.v1.PlaceRequest.pod",
+    ".berth.v1.PlaceResponse.admission",
     ".k8s.io.api.core.v1.Container.lifecycle",
     ".k8s.io.api.core.v1.Container.livenessProbe",
     ".k8s.io.api.core.v1.Container.readinessProbe",
@@ -54,7 +62,9 @@ const BOXED: [&str; 10] = [
     ".k8s.io.api.core.v1.VolumeSource.azureDisk",
     ".k8s.io.api.core.v1.VolumeSource.csi",
     ".k8s.io.api.core.v1.VolumeSource.ephemeral",
+    ".k8s.io.api.core.v1.VolumeSource.fc",
     ".k8s.io.api.core.v1.VolumeSource.iscsi",
+    ".k8s.io.api.core.v1.VolumeSource.nfs",
     ".k8s.io.api.core.v1.VolumeSource.rbd",
 ];
 
@@ -67,12 +77,15 @@ fn main() -> Result<(), Box<dyn Error>> {
     compiler.include_imports(true).include_source_info(true).open_files(FILES)?;
     fs::write(out.join("descriptors.bin"), compiler.encode_file_descriptor_set())?;
     fs::write(out.join("access.rs"), access::table(&compiler.descriptor_pool())?)?;
+    fs::write(out.join("openapi.rs"), openapi::tables(&compiler.descriptor_pool())?)?;
 
     let mut descriptors = compiler.file_descriptor_set();
     // Options of methods: the table above has them.
     descriptors.file.retain(|file| !OPTIONS.contains(&file.name()));
     name_plurals(&mut descriptors);
-    fs::write(out.join("json.rs"), json::implementations(&descriptors)?)?;
+    let fields = fields::Fields::read(&fs::read_to_string("kubernetes/fields.txt")?)?;
+    fs::write(out.join("fields.rs"), fields.tables()?)?;
+    fs::write(out.join("json.rs"), json::implementations(&descriptors, &fields)?)?;
 
     let mut builder = tonic_prost_build::configure().btree_map(".").include_file("packages.rs");
     for (message, path) in BY_HAND {
@@ -85,12 +98,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Gives plural acronyms (`podIPs`, `podCIDRs`) a readable Rust name; the JSON name and the published descriptors keep
+/// Gives plural acronyms (`podIPs`, `podCIDRs`, `targetWWNs`) a readable Rust name; the JSON name and the published descriptors keep
 /// upstream's. Without this they would become `pod_i_ps`.
 fn name_plurals(descriptors: &mut FileDescriptorSet) {
     let messages = descriptors.file.iter_mut().flat_map(|file| &mut file.message_type);
     for field in messages.flat_map(|message| &mut message.field) {
-        for (plural, readable) in [("IPs", "Ips"), ("CIDRs", "Cidrs")] {
+        for (plural, readable) in [("IPs", "Ips"), ("CIDRs", "Cidrs"), ("WWNs", "Wwns")] {
             if let Some(stem) = field.name().strip_suffix(plural) {
                 field.name = Some(format!("{stem}{readable}"));
             }

@@ -37,11 +37,18 @@ pub struct PlaceOptions {
     pub tie_break: Option<TieBreak>,
     /// Timeout of one request.
     pub timeout: Duration,
+    /// Admit the pods first: they were written by hand, not stored by an API server.
+    pub admit: bool,
 }
 
 impl Default for PlaceOptions {
     fn default() -> Self {
-        Self { mode: PlaceMode::DryRun, tie_break: None, timeout: Duration::from_secs(30) }
+        Self {
+            mode: PlaceMode::DryRun,
+            tie_break: None,
+            timeout: Duration::from_secs(30),
+            admit: false,
+        }
     }
 }
 

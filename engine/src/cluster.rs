@@ -5,6 +5,7 @@ pub(crate) mod batch;
 mod gang;
 pub(crate) mod fork;
 mod session;
+pub(crate) mod sighting;
 mod record;
 pub(crate) mod commit;
 pub(crate) mod extender;
@@ -21,6 +22,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use berth_proto::core_v1;
+use imbl::OrdSet;
 use rustc_hash::FxHashSet;
 
 use crate::error::EngineError;
@@ -36,7 +38,7 @@ use crate::preempt;
 use crate::preempt::outcome::{CandidateList, PostFilter, Preemption};
 use crate::preempt::request::PreemptRequest;
 use crate::snapshot::draft::Draft;
-use crate::snapshot::{Generation, Snapshot};
+use crate::snapshot::{AssumptionStamp, Generation, Snapshot};
 use delta::{Applied, ClusterState, Delta, RejectedDelta};
 use fork::Fork;
 use publish::Published;
@@ -188,9 +190,10 @@ impl Cluster {
             let mut writer = self.writer();
             check_not_placed(&writer, request.pod)?;
             if step.basis().changed(&snapshot, &writer.draft.snapshot).is_none() {
+                let stamp = AssumptionStamp::after(writer.draft.snapshot.generation);
                 writer.carry_out(step);
                 self.publish(&mut writer);
-                return Ok(as_assumed(decided.decision));
+                return Ok(as_assumed(decided.decision, stamp));
             }
         }
         let mut writer = self.writer();
@@ -263,6 +266,36 @@ impl Cluster {
         self.publish(&mut writer)
     }
 
+    /// Fences a node or lifts its fence, whether or not the cluster has the node now (S-FNC-2). Returns whether that
+    /// changed anything; only then a generation is published. A session that was opened before keeps the fences that it
+    /// began with, as it keeps the rest of the cluster.
+    pub fn set_fenced(&self, node: &str, is_fenced: bool) -> bool {
+        let mut writer = self.writer();
+        let is_changed = writer.draft.set_fenced(&node.into(), is_fenced);
+        if is_changed {
+            self.publish(&mut writer);
+        }
+        is_changed
+    }
+
+    /// Fences exactly these nodes, in one generation. Returns whether that changed anything.
+    pub fn replace_fences<'n>(&self, nodes: impl IntoIterator<Item = &'n str>) -> bool {
+        let mut writer = self.writer();
+        let fenced: OrdSet<Arc<str>> = nodes.into_iter().map(Arc::from).collect();
+        let before = writer.draft.snapshot.fences.clone();
+        for node in before.iter().filter(|node| !fenced.contains(*node)) {
+            writer.draft.set_fenced(node, false);
+        }
+        for node in fenced.iter().filter(|node| !before.contains(*node)) {
+            writer.draft.set_fenced(node, true);
+        }
+        let is_changed = before != fenced;
+        if is_changed {
+            self.publish(&mut writer);
+        }
+        is_changed
+    }
+
     /// A private copy of a snapshot of this cluster.
     pub(crate) fn fork_of<'a>(&'a self, snapshot: &'a Snapshot) -> Fork<'a> {
         Fork::of(snapshot, self.versions.clone(), &self.memo)
@@ -305,8 +338,9 @@ impl Cluster {
         let request = PlaceRequest { pod, policy, tie_break };
         let decided = self.decide(&writer.draft.snapshot, &request)?;
         let Some(step) = Step::of(pod, &decided) else { return Ok(decided.decision) };
+        let stamp = AssumptionStamp::after(writer.draft.snapshot.generation);
         writer.carry_out(step);
-        Ok(as_assumed(decided.decision))
+        Ok(as_assumed(decided.decision, stamp))
     }
 
     /// Locks the writer. The lock is only held by code that finishes its change, so a poisoned lock is usable.
@@ -357,9 +391,9 @@ fn check_not_placed(writer: &Writer, pod: &Pod) -> Result<(), EngineError> {
     }
 }
 
-fn as_assumed(mut decision: Decision) -> Decision {
+fn as_assumed(mut decision: Decision, stamp: AssumptionStamp) -> Decision {
     if let Outcome::Placed(placement) = &mut decision.outcome {
-        placement.assumed = true;
+        (placement.assumed, placement.stamp) = (true, Some(stamp));
     }
     decision
 }

@@ -13,6 +13,7 @@ mod spread;
 
 use smallvec::SmallVec;
 
+use crate::filter::ledger_fence::FENCE;
 use crate::filter::{Filter, NodePods, Refusal};
 use crate::model::Pod;
 use crate::plan::counted::Filtering;
@@ -177,9 +178,10 @@ impl DryRun<'_, '_> {
     }
 
     fn refusal_once(&self) -> Option<Refused> {
-        let filters = self.runs.plan.policy().spec().filter.iter();
-        let filters = filters.filter_map(|plugin| Filter::of(*plugin));
-        filters
+        let of_policy = self.runs.plan.policy().spec().filter.iter();
+        let of_policy = of_policy.filter_map(|plugin| Filter::of(*plugin));
+        std::iter::once(&FENCE)
+            .chain(of_policy)
             .filter_map(|filter| Some((filter.plugin, self.refusal_of(filter)?)))
             .inspect(|(plugin, refusal)| {
                 debug_assert!(refusal.reasons.iter().all(|reason| reason.plugin() == *plugin));
@@ -205,7 +207,10 @@ impl DryRun<'_, '_> {
     /// The verdict of a filter that does not read the node's pods.
     fn refusal_whatever_pods(&self, filter: &Filter) -> Option<Refusal> {
         let plan = self.runs.plan;
-        let filter = plan.filters().iter().find(|planned| planned.plugin == filter.plugin)?;
+        let is_it = |planned: &&&Filter| {
+            planned.plugin == filter.plugin && planned.is_fence() == filter.is_fence()
+        };
+        let filter = plan.filters().iter().find(is_it)?;
         let mut rows: RowSet = [self.row].into_iter().collect();
         (filter.run)(plan, self.shard, &mut rows);
         rows.is_empty().then(|| filter.refusal(plan, self.shard, self.row))

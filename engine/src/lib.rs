@@ -4,12 +4,14 @@
 //! [`Pod`], a [`Policy`] and a seed. Read in this order: `place` (how decisions are made), `filter` and `score` (a file
 //! for each plugin), `snapshot` (the state they read), `cluster` (how it changes), `model` (how Kubernetes objects
 //! become facts), `kernel` (the loops). [`lifecycle`] is independent: it decides what happens next to a pod, as
-//! functions of their arguments only.
+//! functions of their arguments only. [`workload`] makes pods of Deployments and the like.
 
 mod place;
 mod preempt;
 mod simulate;
+mod admission;
 pub mod lifecycle;
+pub mod workload;
 mod dry_run;
 mod filter;
 mod score;
@@ -26,12 +28,17 @@ mod error;
 mod rows;
 mod hash;
 
+pub use admission::{
+    AdmissionContext, AdmissionError, AdmissionWarning, Admitted, Filled, QuotaExcess, admit_claim,
+    admit_pod,
+};
 pub use cluster::Cluster;
 pub use cluster::batch::{BatchOutcome, BatchRequest, Gang, GangOutcome, GangPreemption};
-pub use cluster::commit::{CommitError, Committed};
+pub use cluster::commit::{CommitError, Committed, CommittedPod};
 pub use cluster::delta::{Applied, ClusterState, Delta, RejectedDelta};
 pub use cluster::extender::{AssumeError, AssumedPod};
-pub use cluster::release::GivenBack;
+pub use cluster::release::{GivenBack, PodStanding};
+pub use cluster::sighting::{NodeSighting, PodSighting};
 pub use error::EngineError;
 pub use model::{
     ModelError, Node, NodeDifference, Object, ObjectKey, ObjectKind, Pod, PodKey, WireObject,
@@ -81,4 +88,4 @@ pub use simulate::scale_up::{
     LeftPods, LeftReason, NodeGroup, OptionRequest, ScaleUp, ScaleUpLimit, ScaleUpLimits,
     ScaleUpNode, ScaleUpOption, ScaleUpRequest, ScaleUpStop, Skew, Waste,
 };
-pub use snapshot::{Generation, NodeView, PodView, Snapshot};
+pub use snapshot::{AssumptionStamp, BudgetFigures, Generation, NodeView, PodView, Snapshot};

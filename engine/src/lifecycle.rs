@@ -17,6 +17,7 @@ pub mod container_state;
 pub mod restart;
 pub mod probe;
 pub mod termination;
+pub mod container_end;
 pub mod deletion;
 pub mod identity;
 pub mod partition;

@@ -2,6 +2,7 @@
 //! that has to be parsed again.
 
 pub(crate) mod controller;
+pub(crate) mod budget_demand;
 pub(crate) mod disruption_budget;
 pub(crate) mod drainability;
 mod error;
@@ -13,15 +14,19 @@ pub(crate) mod kinds;
 pub(crate) mod label;
 pub(crate) mod label_selector;
 pub(crate) mod namespace;
+pub(crate) mod limit_range;
 pub(crate) mod node;
 pub(crate) mod object;
 pub(crate) mod pod;
 pub(crate) mod pod_affinity;
 pub(crate) mod population;
 pub(crate) mod port;
+pub(crate) mod priority_class;
 mod requested;
 pub(crate) mod requests;
+pub(crate) mod resource_quota;
 pub(crate) mod resources;
+pub(crate) mod runtime_class;
 pub(crate) mod selector;
 pub(crate) mod service;
 pub(crate) mod shape;

@@ -174,7 +174,8 @@ pub(crate) fn gate_reason(plan: &Plan<'_>) -> Option<String> {
 fn placed(plan: &Plan<'_>, choice: Choice) -> Decided {
     let Choice { row, node, total, n_feasible, n_best } = choice;
     let volumes = plan.volumes().bindings(row);
-    let placement = Placement { node, total, n_feasible, n_best, assumed: false, volumes };
+    let (assumed, stamp) = (false, None);
+    let placement = Placement { node, total, n_feasible, n_best, assumed, stamp, volumes };
     let chosen = Chosen { row, basis: Basis::of(plan, row) };
     Decided { decision: decision(plan, Outcome::Placed(placement)), chosen: Some(chosen) }
 }

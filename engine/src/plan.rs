@@ -12,6 +12,7 @@ use std::ops::Deref;
 use smallvec::SmallVec;
 
 use crate::error::EngineError;
+use crate::filter::ledger_fence::FENCE;
 use crate::filter::{Filter, PreFilterFailure, Scope};
 use crate::kernel::Kernels;
 use crate::model::intern::Symbol;
@@ -28,7 +29,7 @@ use crate::snapshot::shard::Shard;
 /// A prepared request, with its filters and scores.
 pub(crate) struct Plan<'a> {
     prepared: Prepared<'a>,
-    /// Filters that can refuse something, in the policy's order.
+    /// The check for fences and the policy's filters in their order, as far as they can refuse something.
     filters: SmallVec<[&'static Filter; 8]>,
     /// Whether any of the filters runs in every attempt.
     has_request_filters: bool,
@@ -58,7 +59,9 @@ impl<'a> Plan<'a> {
     ) -> Plan<'a> {
         let prepared = Prepared::new(snapshot, request.pod, request.policy, kernels);
         let spec = request.policy.spec();
-        let filters = spec.filter.iter().filter_map(|plugin| Filter::of(*plugin));
+        let of_policy = spec.filter.iter().filter_map(|plugin| Filter::of(*plugin));
+        // S-FNC-1: fences come first, whatever the policy has.
+        let filters = std::iter::once(&FENCE).chain(of_policy);
         let filters: SmallVec<[&'static Filter; 8]> =
             filters.filter(|filter| (filter.applies)(&prepared)).collect();
         let has_request_filters = filters.iter().any(|filter| filter.scope == Scope::Request);

@@ -1,6 +1,8 @@
 //! Snapshot: the state of the cluster at one generation, immutable, shared by every reader. Rules: S-SNP-2 (immutable,
 //! consistent across nodes), S-CCH-7 (nodes without an object are never in it).
 
+pub(crate) mod allowance;
+mod covering;
 pub(crate) mod draft;
 mod generation;
 mod indexed;
@@ -11,6 +13,7 @@ pub(crate) mod objects;
 pub(crate) mod pod_table;
 pub(crate) mod population_index;
 mod postings;
+mod stamp;
 pub(crate) mod shard;
 pub(crate) mod storage;
 pub(crate) mod term_index;
@@ -20,13 +23,16 @@ mod view;
 
 use std::sync::Arc;
 
+pub use allowance::BudgetFigures;
 pub use generation::Generation;
+pub use stamp::AssumptionStamp;
 pub use view::{NodeView, PodView};
 
+use imbl::OrdSet;
 use rustc_hash::FxHashMap;
 
 use crate::model::intern::Symbol;
-use crate::model::{Model, Node, ObjectKind};
+use crate::model::{Model, Node, ObjectKey, ObjectKind, Pod};
 use crate::rows::{NodeRow, ROWS};
 use node_table::ImageState;
 use nominations::Nominations;
@@ -53,6 +59,10 @@ pub struct Snapshot {
     pub(crate) nominations: Nominations,
     pub(crate) objects: Objects,
     pub(crate) storage: Storage,
+    /// Names of the nodes under a fence of the ledger, also of nodes that the cluster does not have.
+    pub(crate) fences: OrdSet<Arc<str>>,
+    /// Pods on no node of the cluster, in arbitrary order. Listed only while a budget is computed from its pods.
+    pub(crate) off_nodes: Arc<[Pod]>,
     pub(crate) model: Arc<Model>,
 }
 
@@ -82,6 +92,8 @@ impl Snapshot {
             nominations: Nominations::default(),
             objects: Objects::default(),
             storage: Storage::default(),
+            fences: OrdSet::new(),
+            off_nodes: Arc::default(),
             model,
         }
     }
@@ -116,9 +128,19 @@ impl Snapshot {
         self.counts.n_orphaned
     }
 
+    /// Names of the nodes under a fence of the ledger, in order, also of nodes that the cluster does not have (S-FNC-2).
+    pub fn fences(&self) -> impl Iterator<Item = &str> {
+        self.fences.iter().map(|name| &**name)
+    }
+
     /// Number of objects of a kind.
     pub fn n_objects(&self, kind: ObjectKind) -> usize {
         self.objects.count(kind)
+    }
+
+    /// Whether the cluster has this object.
+    pub fn has_object(&self, key: &ObjectKey) -> bool {
+        self.objects.get(key).is_some()
     }
 
     /// Number of contradictions that a feed sent since the cluster was last replaced (S-CCH-6).

@@ -56,7 +56,7 @@ const REGARDING: &[(&str, &str)] = &[
 
 /// All rows. Rows of one kind share their objects: `events` is served by two groups and stored in the form of the first
 /// row.
-pub(crate) static RESOURCES: [Resource; 23] = [
+pub(crate) static RESOURCES: [Resource; 26] = [
     Resource {
         plural: "pods",
         kind: "Pod",
@@ -206,6 +206,29 @@ pub(crate) static RESOURCES: [Resource; 23] = [
         namespaced: false,
         short_names: &["pc"],
         skeleton: r#","value":0"#,
+        ..PLAIN
+    },
+    Resource {
+        plural: "limitranges",
+        kind: "LimitRange",
+        short_names: &["limits"],
+        skeleton: r#","spec":{"limits":null}"#,
+        ..PLAIN
+    },
+    Resource {
+        plural: "resourcequotas",
+        kind: "ResourceQuota",
+        short_names: &["quota"],
+        subresources: &["status"],
+        skeleton: r#","spec":{},"status":{}"#,
+        ..PLAIN
+    },
+    Resource {
+        group: "node.k8s.io",
+        plural: "runtimeclasses",
+        kind: "RuntimeClass",
+        namespaced: false,
+        skeleton: r#","handler":"""#,
         ..PLAIN
     },
     Resource { plural: "serviceaccounts", kind: "ServiceAccount", short_names: &["sa"], ..PLAIN },

@@ -58,7 +58,7 @@ pub fn pack(target: &str, folder: &Path) -> io::Result<usize> {
         let name = name.filter(|name| !is_hash(name)).unwrap_or_default();
         added.push(Input { name, bytes: fs::read(&file)? });
     }
-    // Of two inputs with equal bytes, the named one is kept.
+    // If two inputs have equal bytes, the named one is kept.
     added.sort_by_key(|input| input.name.is_empty());
     inputs.extend(added.into_iter().filter(|input| seen.insert(input.bytes.clone())));
     fs::write(path(target), format(&inputs))?;

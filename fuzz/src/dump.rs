@@ -1,7 +1,10 @@
 //! Dumps: `kubectl get -o json|yaml`, split into objects and loaded into a cluster.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use berth_engine::Cluster;
-use berth_server::feed::file::{self, Dump};
+use berth_engine::workload::{DaemonNode, ExpandOptions, WorkloadKind};
+use berth_server::feed::file::{self, Dump, UnknownFields};
 
 use crate::work::bounded;
 use crate::world;
@@ -13,7 +16,8 @@ const BYTES_EACH: u64 = 16 << 10;
 pub fn run(data: &[u8]) {
     let Ok(text) = str::from_utf8(data) else { return };
     let name = "dump".into();
-    let read = bounded(text.len() + (64 << 10), BYTES_EACH, || file::parse(&name, text));
+    let parse = || file::parse(&name, text, UnknownFields::Warn);
+    let read = bounded(text.len() + (64 << 10), BYTES_EACH, parse);
     let dump = match read {
         Ok(dump) => dump,
         Err(error) => {
@@ -25,11 +29,15 @@ pub fn run(data: &[u8]) {
         }
     };
     let n_lines = n_lines(text);
-    for refused in &dump.refused {
+    for refused in
+        dump.refused.iter().chain(&dump.warnings.listed).chain(&dump.misspelt_kinds.listed)
+    {
         assert!(!refused.field.is_empty() || !refused.reason.is_empty(), "{refused}");
         assert!((1..=n_lines).contains(&refused.location.line), "{refused}");
     }
     check_again(&dump);
+    check_strict(&dump, &file::parse(&name, text, UnknownFields::Refuse).unwrap());
+    expand(&dump);
     // Loading replaces all objects of the fork by those of the dump.
     world::within(|world| load(&world.cluster.fork(), dump));
 }
@@ -55,7 +63,7 @@ fn check_again(dump: &Dump) {
         return;
     }
     let list = format!("{{\"kind\":\"List\",\"items\":[{}]}}", texts.join(","));
-    let again = file::parse(&"again".into(), &list).unwrap();
+    let again = file::parse(&"again".into(), &list, UnknownFields::Warn).unwrap();
     assert!(again.refused.is_empty(), "{:?}", again.refused);
     let json = |dump: &Dump| {
         let nodes = dump.nodes.iter().map(|node| serde_json::to_string(&node.value).unwrap());
@@ -63,6 +71,33 @@ fn check_again(dump: &Dump) {
         nodes.chain(pods).collect::<Vec<_>>()
     };
     assert_eq!(json(&again), json(dump), "{list}");
+}
+
+/// Checks that reading strictly refuses the objects that were warned of, and changes no other.
+fn check_strict(dump: &Dump, strict: &Dump) {
+    let n_warned = |dump: &Dump| dump.warnings.listed.len() + dump.warnings.n_more;
+    assert!(strict.nodes.iter().all(|node| dump.nodes.contains(node)));
+    assert!(strict.pods.iter().all(|pod| dump.pods.contains(pod)));
+    // An object of an older version has a warning besides.
+    assert!(strict.refused.len() - dump.refused.len() + n_warned(strict) <= n_warned(dump));
+    assert_eq!(strict.refused.len() == dump.refused.len(), n_warned(strict) == n_warned(dump));
+}
+
+/// Checks that workloads are expanded into pods with names of their own, or refused with a field and a reason.
+fn expand(dump: &Dump) {
+    let nodes = [DaemonNode::listed("n", BTreeMap::new(), ["k=v:NoSchedule"])];
+    for workload in &dump.workloads {
+        let is_daemon = workload.value.kind() == WorkloadKind::DaemonSet;
+        let options = ExpandOptions { replicas: (!is_daemon).then_some(3), nodes: &nodes };
+        match workload.value.expand(&options) {
+            Ok(expansion) => {
+                let pods = expansion.pods.iter().filter_map(|pod| pod.metadata.as_ref());
+                let names: BTreeSet<&str> = pods.map(|metadata| metadata.name.as_str()).collect();
+                assert_eq!(names.len(), expansion.pods.len(), "{expansion:?}");
+            }
+            Err(error) => assert!(!error.field.is_empty() && !error.reason.is_empty(), "{error}"),
+        }
+    }
 }
 
 fn load(cluster: &Cluster, dump: Dump) {

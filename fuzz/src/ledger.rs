@@ -4,14 +4,15 @@ use std::sync::{Arc, Mutex};
 
 use berth_proto::berth_v1 as v1;
 use berth_server::ledger::{
-    CommitError, Entry, GrantError, Grants, JournalPage, Key, Ledger, LedgerError, Revision,
-    Transaction,
+    Blind, Call, CommitError, Entry, ForceRight, GrantError, Grants, JournalPage, Key, Ledger,
+    LedgerError, Revision, Transaction,
 };
 use prost::Message;
 
 use crate::work::bounded;
 
-const NOW: i64 = 1_800_000_000;
+const CALL: Call<'static> =
+    Call { user: "user", now: 1_800_000_000, witness: &Blind, force: ForceRight::Own };
 const REVISION: Revision = Revision(1 << 40);
 
 /// Checks a request: the first byte chooses the method, the second is the length of the stored record, the request
@@ -32,14 +33,14 @@ macro_rules! questions {
             let Ok(request) = Message::decode(request) else { return };
             let stored = Arc::new(Stored::new(record));
             let grants = Grants::new(stored.clone());
-            let answer = grants.$method(&request, NOW);
+            let answer = grants.$method(&request, &CALL);
             let is_changed = stored.is_changed();
             match answer {
                 Ok(answer) => {
                     let answer = answer.encode_to_vec();
                     // A request that changed nothing has the same answer again.
                     if !is_changed {
-                        let again = grants.$method(&request, NOW).unwrap();
+                        let again = grants.$method(&request, &CALL).unwrap();
                         assert_eq!(again.encode_to_vec(), answer);
                     }
                 }
@@ -65,9 +66,13 @@ fn check(error: &GrantError, is_changed: bool) {
     assert!(!is_changed, "changed and refused: {error}");
     match error {
         GrantError::Request(error) => drop(crate::world::checked_message(error)),
-        GrantError::TooManyHolders { .. } | GrantError::Full { .. } => {}
+        GrantError::TooManyHolders { .. }
+        | GrantError::Full { .. }
+        | GrantError::NotOwner { .. } => {}
         GrantError::Ledger(LedgerError::Damaged { reason }) => assert!(!reason.is_empty()),
-        GrantError::Ledger(LedgerError::Unavailable { .. }) | GrantError::Contended { .. } => {
+        GrantError::Ledger(LedgerError::Unavailable { .. })
+        | GrantError::Contended { .. }
+        | GrantError::Contradicted(_) => {
             panic!("{error}")
         }
     }
@@ -76,18 +81,18 @@ fn check(error: &GrantError, is_changed: bool) {
 /// Checks that written journal lines and records can be read.
 fn check_readable(grants: &Grants) {
     let request = v1::ListLedgerRecordsRequest::default();
-    let page = grants.list_ledger_records(&request, NOW).unwrap();
+    let page = grants.list_ledger_records(&request, &CALL).unwrap();
     assert_eq!(page.records.len(), 1);
     let subject = &page.records[0].subject;
     let mut names = subject.split('/').skip(1).map(str::to_owned);
     let mut name = || names.next().unwrap();
     if subject.starts_with("identity/") {
         let request = v1::GetIdentityRequest { namespace: name(), name: name() };
-        grants.get_identity(&request, NOW).unwrap();
+        grants.get_identity(&request, &CALL).unwrap();
     } else if subject.starts_with("volume/") {
-        grants.get_volume(&v1::GetVolumeRequest { volume: name() }, NOW).unwrap();
+        grants.get_volume(&v1::GetVolumeRequest { volume: name() }, &CALL).unwrap();
     } else {
-        grants.get_fence(&v1::GetFenceRequest { node_name: name() }, NOW).unwrap();
+        grants.get_fence(&v1::GetFenceRequest { node_name: name() }, &CALL).unwrap();
     }
 }
 
@@ -120,6 +125,10 @@ impl Ledger for Stored {
         };
         let entries = keys.iter().map(read);
         Ok(entries.map(|e| e.map(|(value, revision)| Entry { value, revision })).collect())
+    }
+
+    fn list(&self, _: &str) -> Result<Vec<(Key, Entry)>, LedgerError> {
+        Ok(Vec::new())
     }
 
     fn commit(&self, transaction: Transaction) -> Result<Revision, CommitError> {

@@ -20,12 +20,14 @@ mod served;
 mod work;
 mod world;
 
+pub mod admission;
 pub mod configuration;
 pub mod dump;
 pub mod duration;
 pub mod expander;
 pub mod extender;
 pub mod grpc;
+pub mod http_body;
 pub mod int_or_string;
 pub mod kubernetes_json;
 pub mod kubernetes_protobuf;
@@ -68,12 +70,14 @@ macro_rules! targets {
 
 /// All targets, by name.
 pub const TARGETS: &[Target] = targets![
+    admission, "json.dict", 3_000;
     configuration, "yaml.dict", 2_000;
     dump, "yaml.dict", 5_000;
     duration, "", 20_000;
     expander, "protobuf.dict", 1_000;
     extender, "json.dict", 1_000;
     grpc, "protobuf.dict", 1_000;
+    http_body, "json.dict", 1_000;
     int_or_string, "", 50_000;
     kubernetes_json, "json.dict", 3_000;
     kubernetes_protobuf, "protobuf.dict", 3_000;

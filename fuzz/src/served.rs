@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::mem::ManuallyDrop;
 use std::time::Duration;
 
-use berth_server::feed::file;
+use berth_server::feed::file::{self, UnknownFields};
 use berth_server::in_process::{CollectedResponse, InProcess};
 use berth_server::runtime::{Server, ServerOptions};
 use tokio::runtime::{Builder, Runtime};
@@ -25,7 +25,8 @@ impl Served {
     fn new() -> Served {
         let runtime = Builder::new_current_thread().enable_all().build().unwrap();
         let server = runtime.block_on(Server::start(ServerOptions::default())).unwrap();
-        let dump = file::parse(&"world.json".into(), crate::world::OBJECTS).unwrap();
+        let dump =
+            file::parse(&"world.json".into(), crate::world::OBJECTS, UnknownFields::Warn).unwrap();
         server.load(dump);
         let services = InProcess::of(&server).unwrap();
         Served { runtime, server: Some(server), services, n_inputs: 0 }
@@ -69,4 +70,10 @@ pub(crate) fn call(path: &'static str, message: &[u8]) -> CollectedResponse {
 pub(crate) fn post(path: &'static str, body: &[u8]) -> CollectedResponse {
     let body = body.to_owned();
     with(|services| async move { services.post(path, body).await })
+}
+
+/// An HTTP POST of a body of a content type.
+pub(crate) fn post_as(path: &str, content_type: &'static str, body: &[u8]) -> CollectedResponse {
+    let (path, body) = (path.to_owned(), body.to_owned());
+    with(|services| async move { services.post_as(&path, content_type, body).await })
 }

@@ -8,7 +8,7 @@ use berth_engine::{
     Policy, TieBreak, WireObject,
 };
 use berth_proto::core_v1;
-use berth_server::feed::file;
+use berth_server::feed::file::{self, UnknownFields};
 
 /// The number of inputs that share a world, because a cluster keeps the names and shapes that it has seen.
 const INPUTS: u32 = 2_000;
@@ -136,7 +136,7 @@ thread_local!(static PROBES: Vec<core_v1::Pod> =
 /// A cluster of a few nodes with one of everything.
 pub(crate) fn cluster() -> Arc<Cluster> {
     let cluster = Cluster::new();
-    let dump = file::parse(&"world.json".into(), OBJECTS).unwrap();
+    let dump = file::parse(&"world.json".into(), OBJECTS, UnknownFields::Warn).unwrap();
     let report = file::load(&cluster, dump);
     assert!(report.refused.is_empty(), "{:?}", report.refused);
     Arc::new(cluster)

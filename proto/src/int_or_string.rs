@@ -1,6 +1,7 @@
 //! `IntOrString`: a number, or a text such as `25%` (wire section 3).
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
 
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -8,11 +9,12 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// A number or a text; a text stays a text even when it reads as a number.
 ///
 /// Protobuf: `{ type = 1 int64 (0 int, 1 string), intVal = 2 int32, strVal = 3 string }`. JSON: the bare number or
-/// text. The default is the number 0.
-#[derive(Clone, PartialEq, Eq, Hash, prost::Message)]
+/// text. The default is the empty message, which reads as the number 0; Kubernetes never writes it. Equality is that of
+/// values.
+#[derive(Clone, prost::Message)]
 pub struct IntOrString {
-    #[prost(int64, tag = "1")]
-    kind: i64,
+    #[prost(int64, optional, tag = "1")]
+    kind: Option<i64>,
     #[prost(int32, tag = "2")]
     int: i32,
     #[prost(string, tag = "3")]
@@ -34,17 +36,40 @@ const STRING: i64 = 1;
 impl IntOrString {
     /// The value; `None` when a protobuf writer sent a type that is neither 0 nor 1.
     pub fn value(&self) -> Option<IntOrStringValue<'_>> {
-        match self.kind {
+        match self.kind.unwrap_or(INT) {
             INT => Some(IntOrStringValue::Int(self.int)),
             STRING => Some(IntOrStringValue::String(&self.string)),
             _ => None,
         }
     }
+
+    /// Whether a protobuf writer sent neither a type nor a value.
+    pub fn is_unset(&self) -> bool {
+        self.kind.is_none() && self.int == 0 && self.string.is_empty()
+    }
+
+    fn parts(&self) -> (i64, i32, &str) {
+        (self.kind.unwrap_or(INT), self.int, &self.string)
+    }
+}
+
+impl PartialEq for IntOrString {
+    fn eq(&self, other: &IntOrString) -> bool {
+        self.parts() == other.parts()
+    }
+}
+
+impl Eq for IntOrString {}
+
+impl Hash for IntOrString {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.parts().hash(state);
+    }
 }
 
 impl From<i32> for IntOrString {
     fn from(int: i32) -> IntOrString {
-        IntOrString { kind: INT, int, string: String::new() }
+        IntOrString { kind: Some(INT), int, string: String::new() }
     }
 }
 
@@ -56,7 +81,7 @@ impl From<&str> for IntOrString {
 
 impl From<String> for IntOrString {
     fn from(string: String) -> IntOrString {
-        IntOrString { kind: STRING, int: 0, string }
+        IntOrString { kind: Some(STRING), int: 0, string }
     }
 }
 
@@ -67,7 +92,7 @@ impl Serialize for IntOrString {
             Some(IntOrStringValue::String(text)) => serializer.serialize_str(text),
             None => Err(serde::ser::Error::custom(format_args!(
                 "`IntOrString` of unknown type `{}`",
-                self.kind
+                self.kind.unwrap_or(INT)
             ))),
         }
     }
@@ -145,7 +170,14 @@ mod tests {
         assert_eq!(IntOrString::decode(&b"\x08\x01\x10\x00\x1a\x0325%"[..]).unwrap(), text);
         let int = IntOrString::decode(&b"\x08\x00\x10\x07\x1a\x00"[..]).unwrap();
         assert_eq!(int.value(), Some(IntOrStringValue::Int(7)));
-        assert_eq!(IntOrString::decode(&b""[..]).unwrap().value(), Some(IntOrStringValue::Int(0)));
+        let unset = IntOrString::decode(&b""[..]).unwrap();
+        assert_eq!((unset.value(), unset.is_unset()), (Some(IntOrStringValue::Int(0)), true));
+        assert!(
+            ![int, text, IntOrString::from(0), IntOrString::from("")]
+                .iter()
+                .any(IntOrString::is_unset)
+        );
+        assert_eq!(IntOrString::from(0).encode_to_vec(), b"\x08\x00");
     }
 
     #[test]

@@ -4,19 +4,29 @@
 //! Names are matched exactly (W-JS-1), 64-bit numbers are JSON numbers (W-JS-2), an empty object is a present message
 //! (W-JS-5), and serde_json escapes and unescapes strings (W-JS-9). A time may be absent or `null` (W-JS-10).
 //!
-//! Reading buffers no value, skips unknown keys and takes the last of two equal keys (W-JS-8). Berth's own messages,
-//! which people write by hand, refuse unknown keys. An error names the field: ``field `spec.containers[0].image`:
-//! invalid type …``.
+//! Reading buffers no value, skips unknown keys and takes the last of two equal keys (W-JS-8); inside
+//! [`noting_unknown_fields`] it notes whether Kubernetes knows the keys that it skips, at any depth. Berth's own
+//! messages, which people write by hand, refuse unknown keys and a second member of a `oneof`; they take a number also
+//! as a string, and a value of an enum by its name or its number, as protobuf's JSON does. An error names the field:
+//! ``field `spec.containers[0].image`: invalid type …``.
+
+mod unread;
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
+use std::mem::discriminant;
+use std::str::FromStr;
 
 use serde::de::{
-    DeserializeOwned, DeserializeSeed, Error, IgnoredAny, MapAccess, SeqAccess, Visitor,
+    DeserializeOwned, DeserializeSeed, Error, IgnoredAny, MapAccess, SeqAccess, Unexpected, Visitor,
 };
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::fields::{Content, Message};
+use unread::Unread;
+pub(crate) use unread::noting_unknown_fields;
 
 /// A message that is read from a JSON object.
 pub(crate) trait ReadObject: Default {
@@ -25,6 +35,9 @@ pub(crate) trait ReadObject: Default {
 
     /// Whether a key that names no field is an error; otherwise it is skipped.
     const IS_STRICT: bool;
+
+    /// All fields that Kubernetes knows of the message; `None` if it is not in the table of those.
+    const FIELDS: Option<Message>;
 
     /// Position of the field that `key` names; `None` when the message has no such field.
     fn position(key: &str) -> Option<u32>;
@@ -72,6 +85,59 @@ pub(crate) fn read_field<'de, T: ReadField, A: MapAccess<'de>>(
     map: &mut A,
 ) -> Result<T, A::Error> {
     map.next_value_seed(FieldSeed(PhantomData)).map_err(|error| in_field(name, &error))
+}
+
+/// Reads the whole number or numbers of the field `name`, each a JSON number or a string with its digits.
+pub(crate) fn read_integer<'de, T: ReadInteger, A: MapAccess<'de>>(
+    name: &str,
+    map: &mut A,
+) -> Result<T, A::Error> {
+    let read = map.next_value::<Option<T::Form>>().map_err(|error| in_field(name, &error))?;
+    Ok(read.map(T::of).unwrap_or_default())
+}
+
+/// Reads the enum of the field `name`: the name of a value, or any number; `null` is 0.
+pub(crate) fn read_enum<'de, A: MapAccess<'de>>(
+    name: &str,
+    names: &'static [(&'static str, i32)],
+    map: &mut A,
+) -> Result<i32, A::Error> {
+    map.next_value_seed(EnumSeed(names)).map_err(|error| in_field(name, &error))
+}
+
+/// Writes a value of an enum by its name, or by its number if this version has no name for it.
+pub(crate) fn write_enum<M: SerializeMap>(
+    map: &mut M,
+    field: &'static str,
+    names: &[(&str, i32)],
+    value: i32,
+) -> Result<(), M::Error> {
+    match names.iter().find(|(_, number)| *number == value) {
+        Some((name, _)) => map.serialize_entry(field, name),
+        None => map.serialize_entry(field, &value),
+    }
+}
+
+/// Reads the field `name`, a member of `oneof`, unless it is `null`.
+///
+/// # Errors
+/// If another member is set already.
+pub(crate) fn read_member<'de, T: DeserializeOwned, O, A: MapAccess<'de>>(
+    name: &str,
+    oneof: &str,
+    slot: &mut Option<O>,
+    variant: fn(T) -> O,
+    map: &mut A,
+) -> Result<(), A::Error> {
+    let value: Option<T> = map.next_value().map_err(|error| in_field(name, &error))?;
+    let Some(member) = value.map(variant) else { return Ok(()) };
+    if slot.as_ref().is_some_and(|set| discriminant(set) != discriminant(&member)) {
+        return Err(Error::custom(format_args!(
+            "{FIELD}{name}`: another field of `{oneof}` is set, and at most one may be"
+        )));
+    }
+    *slot = Some(member);
+    Ok(())
 }
 
 /// Writes the field `name`, unless it is absent.
@@ -177,6 +243,138 @@ impl<T: Serialize> WriteField for BTreeMap<String, T> {
     }
 }
 
+/// The type of a field with whole numbers: one, an optional one, or a list.
+pub(crate) trait ReadInteger: Default {
+    /// The type that is read.
+    type Form: DeserializeOwned;
+
+    fn of(read: Self::Form) -> Self;
+}
+
+/// A whole number that is read from a JSON number or a string.
+#[derive(Default)]
+pub(crate) struct Integer<T>(T);
+
+/// A type of whole numbers.
+pub(crate) trait IsInteger: FromStr + TryFrom<i64> + TryFrom<u64> + Default {
+    /// Name of the type, for errors.
+    const NAME: &'static str;
+}
+
+impl<'de, T: IsInteger> Deserialize<'de> for Integer<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(IntegerVisitor(PhantomData))
+    }
+}
+
+struct IntegerVisitor<T>(PhantomData<T>);
+
+impl<T: IsInteger> Visitor<'_> for IntegerVisitor<T> {
+    type Value = Integer<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(T::NAME)
+    }
+
+    fn visit_i64<E: Error>(self, value: i64) -> Result<Integer<T>, E> {
+        let number = T::try_from(value);
+        number.map(Integer).map_err(|_| E::invalid_value(Unexpected::Signed(value), &self))
+    }
+
+    fn visit_u64<E: Error>(self, value: u64) -> Result<Integer<T>, E> {
+        let number = T::try_from(value);
+        number.map(Integer).map_err(|_| E::invalid_value(Unexpected::Unsigned(value), &self))
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Integer<T>, E> {
+        let number = if text.starts_with('+') { None } else { text.parse().ok() };
+        number.map(Integer).ok_or_else(|| E::invalid_value(Unexpected::Str(text), &self))
+    }
+}
+
+macro_rules! integers {
+    ($($type:ty),*) => {$(
+        impl IsInteger for $type {
+            const NAME: &'static str = stringify!($type);
+        }
+
+        impl ReadInteger for $type {
+            type Form = Integer<$type>;
+
+            fn of(read: Integer<$type>) -> $type {
+                read.0
+            }
+        }
+
+        impl ReadInteger for Option<$type> {
+            type Form = Integer<$type>;
+
+            fn of(read: Integer<$type>) -> Option<$type> {
+                Some(read.0)
+            }
+        }
+
+        impl ReadInteger for Vec<$type> {
+            type Form = Integers<$type>;
+
+            fn of(read: Integers<$type>) -> Vec<$type> {
+                read.0
+            }
+        }
+    )*};
+}
+
+integers!(i32, i64, u32, u64);
+
+/// A list of whole numbers.
+pub(crate) struct Integers<T>(Vec<T>);
+
+impl<'de, T: IsInteger> Deserialize<'de> for Integers<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let read: Vec<Integer<T>> = read_list(deserializer)?;
+        Ok(Integers(read.into_iter().map(|number| number.0).collect()))
+    }
+}
+
+/// Reads a value of the enum with these names.
+struct EnumSeed(&'static [(&'static str, i32)]);
+
+impl<'de> DeserializeSeed<'de> for EnumSeed {
+    type Value = i32;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<i32, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl Visitor<'_> for EnumSeed {
+    type Value = i32;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> = self.0.iter().map(|(name, _)| *name).collect();
+        write!(f, "one of {}", names.join(", "))
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<i32, E> {
+        Ok(0)
+    }
+
+    fn visit_i64<E: Error>(self, value: i64) -> Result<i32, E> {
+        i32::try_from(value).map_err(|_| E::invalid_value(Unexpected::Signed(value), &self))
+    }
+
+    fn visit_u64<E: Error>(self, value: u64) -> Result<i32, E> {
+        i32::try_from(value).map_err(|_| E::invalid_value(Unexpected::Unsigned(value), &self))
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<i32, E> {
+        let value = self.0.iter().find(|(name, _)| *name == text);
+        value
+            .map(|(_, number)| *number)
+            .ok_or_else(|| E::invalid_value(Unexpected::Str(text), &self))
+    }
+}
+
 struct FieldSeed<T>(PhantomData<T>);
 
 impl<'de, T: ReadField> DeserializeSeed<'de> for FieldSeed<T> {
@@ -190,27 +388,35 @@ impl<'de, T: ReadField> DeserializeSeed<'de> for FieldSeed<T> {
 /// Reads a key as the position of its field, without keeping its text.
 struct KeySeed<T>(PhantomData<T>);
 
-impl<'de, T: ReadObject> DeserializeSeed<'de> for KeySeed<T> {
-    type Value = Option<u32>;
+/// The field that a key names.
+enum Key {
+    /// A field of the message, by its position.
+    Read(u32),
+    /// A field that is skipped.
+    Unread(Content),
+}
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Option<u32>, D::Error> {
+impl<'de, T: ReadObject> DeserializeSeed<'de> for KeySeed<T> {
+    type Value = Key;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Key, D::Error> {
         deserializer.deserialize_identifier(self)
     }
 }
 
 impl<T: ReadObject> Visitor<'_> for KeySeed<T> {
-    type Value = Option<u32>;
+    type Value = Key;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "a field name of {}", T::KIND)
     }
 
-    fn visit_str<E: Error>(self, key: &str) -> Result<Option<u32>, E> {
-        let position = T::position(key);
-        if position.is_none() && T::IS_STRICT {
-            return Err(E::custom(format_args!("{FIELD}{key}`: unknown field")));
+    fn visit_str<E: Error>(self, key: &str) -> Result<Key, E> {
+        match T::position(key) {
+            Some(position) => Ok(Key::Read(position)),
+            None if T::IS_STRICT => Err(E::custom(format_args!("{FIELD}{key}`: unknown field"))),
+            None => Ok(Key::Unread(unread::content(T::FIELDS, key))),
         }
-        Ok(position)
     }
 }
 
@@ -225,10 +431,10 @@ impl<'de, T: ReadObject> Visitor<'de> for ObjectVisitor<T> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<T, A::Error> {
         let mut object = T::default();
-        while let Some(position) = map.next_key_seed(KeySeed::<T>(PhantomData))? {
-            match position {
-                Some(position) => object.read(position, &mut map)?,
-                None => skip(&mut map)?,
+        while let Some(key) = map.next_key_seed(KeySeed::<T>(PhantomData))? {
+            match key {
+                Key::Read(position) => object.read(position, &mut map)?,
+                Key::Unread(content) => map.next_value_seed(Unread::from(content))?,
             }
         }
         Ok(object)

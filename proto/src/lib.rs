@@ -3,15 +3,17 @@
 //! | where | contents |
 //! |---|---|
 //! | `berth/v1/*.proto` | Berth's own services, one a file: [`berth_v1`] with tonic clients and servers |
-//! | `kubernetes/k8s.io/…` | the subset of Kubernetes' messages that decides placements, with upstream's packages, names and field numbers: [`core_v1`], [`apps_v1`], [`storage_v1`], [`policy_v1`], [`scheduling_v1`], [`meta_v1`], [`runtime`] |
+//! | `kubernetes/k8s.io/…` | the subset of Kubernetes' messages that decides placements, with upstream's packages, names and field numbers: [`core_v1`], [`apps_v1`], [`batch_v1`], [`storage_v1`], [`node_v1`], [`policy_v1`], [`scheduling_v1`], [`meta_v1`], [`runtime`] |
 //! | `build.rs`, `build/json.rs` | compile both; write the JSON form of every message |
+//! | `build/openapi.rs` | JSON Schemas of the messages of unary methods: [`openapi`] |
 //! | `berth/v1/access.proto`, `build/access.rs` | the option that declares who may call an RPC; the table of all RPCs: [`access`] |
 //! | `src/json.rs` | how JSON objects, lists and maps are read and written: Kubernetes' conventions, not proto-JSON |
+//! | `kubernetes/fields.txt`, `build/fields.rs` | the names of all fields of Kubernetes' objects, also of those that decisions do not read: [`fields`] |
 //! | `src/quantity.rs`, `src/time.rs`, `src/int_or_string.rs` | the scalars with their own form, written by hand: [`Quantity`], [`Time`], [`MicroTime`], [`IntOrString`] |
 //!
 //! Every message implements [`prost::Message`] for protobuf. Those of the Kubernetes packages also implement serde's
-//! `Serialize` and `Deserialize`; those of [`berth_v1`] are written as JSON, and those of the
-//! lifecycle decisions read too.
+//! `Serialize` and `Deserialize`; those of [`berth_v1`] are written as JSON, and those that requests contain are read
+//! too, strictly.
 //!
 //! The `.proto` files and prost keep Kubernetes' conventions of protobuf: a field whose presence means something is
 //! `optional` (W-PB-1, W-PB-2), empty elements of a list stay (W-PB-3), numbers are read packed and unpacked (W-PB-4),
@@ -23,6 +25,8 @@
 //! their text until a caller needs the [`Amount`].
 
 pub mod access;
+pub mod fields;
+pub mod openapi;
 mod int_or_string;
 mod json;
 mod quantity;
@@ -35,7 +39,9 @@ pub use time::{MicroTime, Time};
 pub use generated::berth::v1 as berth_v1;
 pub use generated::grpcplugin;
 pub use generated::k8s::io::api::apps::v1 as apps_v1;
+pub use generated::k8s::io::api::batch::v1 as batch_v1;
 pub use generated::k8s::io::api::core::v1 as core_v1;
+pub use generated::k8s::io::api::node::v1 as node_v1;
 pub use generated::k8s::io::api::policy::v1 as policy_v1;
 pub use generated::k8s::io::api::scheduling::v1 as scheduling_v1;
 pub use generated::k8s::io::api::storage::v1 as storage_v1;
@@ -62,7 +68,7 @@ mod generated {
     include!(concat!(env!("OUT_DIR"), "/packages.rs"));
 }
 
-#[allow(clippy::all, reason = "generated")]
+#[allow(clippy::all, dead_code, reason = "generated")]
 mod generated_json {
     include!(concat!(env!("OUT_DIR"), "/json.rs"));
 }

@@ -48,6 +48,11 @@ impl Quantity {
         self.text.as_deref().unwrap_or("0")
     }
 
+    /// Whether a protobuf writer sent no text. It reads as zero, as in Kubernetes, which always writes the text.
+    pub fn is_unset(&self) -> bool {
+        self.text.is_none()
+    }
+
     /// The exact value. Cost: one pass over the text, no allocation.
     pub fn parse(&self) -> Result<Amount, QuantityError> {
         text::parse(self.as_str()).map(|parsed| parsed.amount)

@@ -1,5 +1,6 @@
 //! The `berth` command: one file per subcommand.
 
+mod admission;
 pub mod backend;
 pub mod config;
 pub mod conformance;
@@ -8,8 +9,11 @@ pub mod drain;
 pub mod environment;
 mod error;
 pub mod explain;
+mod given;
 mod outcome;
 pub mod headroom;
+pub mod input;
+pub mod lenient;
 pub mod lifecycle;
 pub mod output;
 pub mod place;
@@ -21,6 +25,7 @@ pub mod rule;
 pub mod schedule;
 pub mod serve;
 pub mod what_if;
+mod workloads;
 
 use std::future::Future;
 use std::io;

@@ -65,6 +65,14 @@ pub(crate) fn presentable_path(field: &str) -> String {
     printable(&clip(field)).into_owned()
 }
 
+/// Escapes JSON text, in whose strings alone such characters occur, as in `\u009b`; its own line breaks stay.
+pub(crate) fn json(text: &str) -> Cow<'_, str> {
+    escaped(text, |c| match c {
+        '\n' => "\n".to_owned(),
+        c => format!("\\u{:04x}", u32::from(c)),
+    })
+}
+
 /// Replaces every character of `text` that [`steers`] with the result of `escape`.
 pub(crate) fn escaped(text: &str, escape: impl Fn(char) -> String) -> Cow<'_, str> {
     if !text.contains(steers) {

@@ -14,7 +14,7 @@ use tonic_health::server::HealthReporter;
 use tower_service::Service;
 
 use crate::grpc::{self, CallService};
-use crate::http as probes;
+use crate::http::{self as http_port, Calls, TranslatedBody};
 use crate::runtime::Server;
 
 /// Maximum number of bytes of a response that are kept; the rest is dropped.
@@ -55,7 +55,9 @@ impl InProcess {
         let state = server.state();
         let routes = grpc::routes(state, HealthReporter::new())?;
         let grpc = CallService::new(routes, state.clone());
-        Ok(InProcess { grpc, http: probes::router(state.clone(), server.extender().clone()) })
+        let calls = Calls::new(grpc.clone());
+        let http = http_port::router(state.clone(), server.extender().clone(), calls);
+        Ok(InProcess { grpc, http })
     }
 
     /// Calls the method at `path`, for example `/berth.v1.PlacementService/Place`, with these messages, each without
@@ -79,10 +81,34 @@ impl InProcess {
         }
     }
 
+    /// Translates a body that is posted to a path below `/v1`, without calling anything.
+    ///
+    /// # Errors
+    /// The reason for which it is refused.
+    pub fn translated(
+        path: &str,
+        query: &str,
+        content_type: &str,
+        body: &[u8],
+    ) -> Result<TranslatedBody, String> {
+        http_port::translated(path, query, content_type, body)
+    }
+
     /// Posts a body to a path of the HTTP port, for example `/extender/filter`.
     pub async fn post(&self, path: &str, body: Vec<u8>) -> CollectedResponse {
+        self.post_as(path, "application/json", body).await
+    }
+
+    /// Posts a body of a content type to a path of the HTTP port, for example `/v1/place?mode=assume`.
+    pub async fn post_as(
+        &self,
+        path: &str,
+        content_type: &str,
+        body: Vec<u8>,
+    ) -> CollectedResponse {
         let body = axum::body::Body::from(body);
-        let Ok(request) = Request::post(path).body(body) else {
+        let request = Request::post(path).header("content-type", content_type).body(body);
+        let Ok(request) = request else {
             return CollectedResponse::default();
         };
         let mut router = self.http.clone();
@@ -102,7 +128,7 @@ async fn collected<B: http_body::Body>(response: http::Response<B>) -> Collected
         body: Vec::new(),
     };
     let mut body = pin!(body);
-    // Of a truncated response, the part until then is kept.
+    // If the response is truncated, the part received so far is kept.
     while let Some(Ok(frame)) = poll_fn(|cx| body.as_mut().poll_frame(cx)).await {
         match frame.into_data() {
             Ok(data) if answer.body.len() + data.remaining() > MAX_ANSWER_BYTES => break,

@@ -6,6 +6,7 @@
 //! | here | the [`Ledger`] trait: its contract, keys, transactions, errors |
 //! | [`embedded`] | in one file, durable |
 //! | [`memory`] | in memory, for tests and for servers that need not remember |
+//! | [`claim`] | what requests claim of pods and nodes, and what this server has seen |
 //! | [`grants`] | grants of names ([`identity`]), volumes ([`volume`]), fences ([`fence`]); current tokens ([`token`]) |
 //!
 //! The grants do not depend on how records are stored, and the stores not on what records mean.
@@ -17,6 +18,7 @@ use crate::clock;
 pub mod embedded;
 pub mod memory;
 
+pub mod claim;
 pub mod grants;
 pub mod identity;
 pub mod volume;
@@ -24,8 +26,9 @@ pub mod fence;
 pub mod token;
 mod reason;
 
+pub use claim::{Blind, Contradiction, Sight, Witness};
 pub use embedded::{Embedded, OpenError};
-pub use grants::{GrantError, Grants};
+pub use grants::{Call, ForceRight, GrantError, Grants};
 pub use memory::Memory;
 
 /// Position in the total order of all commits. Grows by one with each commit, survives restarts, and is never reused:
@@ -71,6 +74,14 @@ impl Key {
     pub fn fence(node: &str) -> Key {
         Key(format!("fence/{node}"))
     }
+
+    /// The key of a stored record.
+    pub(crate) fn stored(text: &str) -> Key {
+        Key(text.to_owned())
+    }
+
+    /// Start of the keys of all fences.
+    pub(crate) const FENCES: &str = "fence/";
 
     /// The whole key.
     #[must_use]
@@ -147,6 +158,12 @@ pub trait Ledger: Send + Sync + 'static {
     /// # Errors
     /// [`LedgerError`] when they cannot be read.
     fn read(&self, keys: &[Key]) -> Result<Vec<Option<Entry>>, LedgerError>;
+
+    /// Reads all records whose keys start with `prefix`, in the keys' order, all at the same revision.
+    ///
+    /// # Errors
+    /// [`LedgerError`] when they cannot be read.
+    fn list(&self, prefix: &str) -> Result<Vec<(Key, Entry)>, LedgerError>;
 
     /// If all expectations hold, makes all writes, adds the line to the journal, and returns the revision; otherwise
     /// changes nothing.

@@ -31,6 +31,7 @@ macro_rules! each_function {
             "conditions" "ValidateConditionType" condition::validate_condition_type(ValidateConditionTypeRequest) -> ValidateConditionTypeResponse;
             "container-state" "DeriveContainerState" container_state::derive_container_state(DeriveContainerStateRequest) -> DeriveContainerStateResponse;
             "container-state" "CheckContainerTransition" container_state::check_container_transition(CheckContainerTransitionRequest) -> CheckContainerTransitionResponse;
+            "container-state" "ContainerEndEvent" container_end::container_end_event(ContainerEndEventRequest) -> ContainerEndEventResponse;
             "restart" "DecideRestart" restart::decide_restart(DecideRestartRequest) -> DecideRestartResponse;
             "restart" "PlanContainers" restart::plan_containers(PlanContainersRequest) -> PlanContainersResponse;
             "restart" "BackoffSchedule" restart::backoff_schedule(BackoffScheduleRequest) -> BackoffScheduleResponse;
@@ -59,6 +60,7 @@ macro_rules! each_function {
             "fencing" "FenceSequence" fence::fence_sequence(FenceSequenceRequest) -> FenceSequenceResponse;
             "volume" "AttachSequence" attachment::attach_sequence(AttachSequenceRequest) -> AttachSequenceResponse;
             "volume" "MultiAttachAllowed" attachment::multi_attach_allowed(MultiAttachAllowedRequest) -> MultiAttachAllowedResponse;
+            "volume" "CheckSharedVolumes" attachment::check_shared_volumes(CheckSharedVolumesRequest) -> CheckSharedVolumesResponse;
             "node-failure" "NodeHealth" node_failure::node_health(NodeHealthRequest) -> NodeHealthResponse;
             "node-failure" "ZoneDisruption" node_failure::zone_disruption(ZoneDisruptionRequest) -> ZoneDisruptionResponse;
             "node-failure" "TaintEviction" node_failure::taint_eviction(TaintEvictionRequest) -> TaintEvictionResponse;

@@ -1,7 +1,8 @@
 //! KubeSchedulerConfiguration → [`Policy`]: reads the operator's own scheduler file as kube-scheduler does.
 //!
 //! Rules: section 10 of the scheduling specification. The order is that of S-CFG-4: decode (strictly), default,
-//! validate, build; every problem of a stage is reported, and a stage with problems is the last one.
+//! validate, build; every problem of a stage is reported, and a stage with problems is the last one. An older version
+//! is converted to the current one between decoding and validation (S-CFG-9).
 
 use crate::document::decode::Reader;
 use crate::document::{ConfigError, Document, Problem};
@@ -15,10 +16,11 @@ mod build;
 pub mod configuration;
 pub mod extender;
 mod node_affinity;
+mod older;
 pub mod plugins;
 pub(crate) mod syntax;
 mod validate;
-mod version;
+pub mod version;
 
 use configuration::SchedulerConfiguration;
 
@@ -132,8 +134,9 @@ pub fn read_configuration(path: &Path) -> Result<SchedulerConfiguration, ConfigE
 
 fn check(origin: &str, document: &Document) -> Result<SchedulerConfiguration, ConfigError> {
     let reader = Reader::default();
-    let configuration = configuration::decode(reader.root(document));
+    let mut configuration = configuration::decode(reader.root(document));
     crate::document::located(origin, document, reader.into_problems())?;
+    crate::document::located(origin, document, older::convert(&mut configuration))?;
     crate::document::located(origin, document, validate::validate(&configuration))?;
     Ok(configuration)
 }

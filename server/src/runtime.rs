@@ -19,23 +19,22 @@ use tonic_health::server::HealthReporter;
 
 pub use crate::admission::LoadLimits;
 use crate::extender::Extender;
-use crate::feed::file::{self, Dump, LoadReport};
+use crate::feed::file::{self, Dump, LoadReport, UnknownFields};
 use crate::feed::kube::{KubeFeed, Observer, Pace};
 use crate::feed::{FeedError, Freshness};
 use crate::grpc::{self, CallService};
-use crate::http;
+use crate::http::{self, Calls};
 use crate::net::{accept, serve_http1};
 use crate::reload::Reloader;
 use crate::scheduler::{Scheduler, SchedulerOptions};
 use crate::service::State;
-pub use crate::service::{Limits, SessionLimits};
-use crate::shutdown;
+pub use crate::service::{ForceDeletion, Limits, SessionLimits};
 pub use error::StartError;
 use open::{Opened, open};
 pub use options::ServerOptions;
 use transport::serve_grpc;
 pub use transport::transport;
-use upkeep::{keep_up, report_health};
+use upkeep::{expire_assumptions, keep_up, report_health};
 
 /// Time limit for the last probes when everything else has ended.
 const HTTP_GRACE: Duration = Duration::from_secs(2);
@@ -62,6 +61,7 @@ pub struct Server {
     grpc: JoinHandle<()>,
     http: JoinHandle<()>,
     upkeep: JoinHandle<()>,
+    expiry: JoinHandle<()>,
     reloader: Reloader,
     grace_period: Duration,
 }
@@ -85,19 +85,15 @@ impl Server {
         let health = HealthReporter::new();
         report_health(&state, &health).await;
         let service = CallService::new(grpc::routes(&state, health.clone())?, state.clone());
-        let transport = transport(&state.limits);
-        let serving = serve_grpc(
-            transport,
-            service,
-            accept(grpc.listener, grpc.port),
-            shutdown::requested(drain),
-        );
-        let router = http::router(state.clone(), extender.clone());
+        let router = http::router(state.clone(), extender.clone(), Calls::new(service.clone()));
+        let (limits, incoming) = (state.limits, accept(grpc.listener, grpc.port));
+        let serving = async move { serve_grpc(&limits, service, incoming, drain).await };
         let serving_http = serve_http1(router, accept(http.listener, http.port), http_stop);
         Ok(Server {
             grpc: tokio::spawn(serving),
             http: tokio::spawn(serving_http),
             upkeep: tokio::spawn(keep_up(state.clone(), health)),
+            expiry: tokio::spawn(expire_assumptions(state.clone())),
             state,
             extender,
             grpc_address: grpc.address,
@@ -189,7 +185,7 @@ impl Server {
         let loading = Loading(state);
         move |paths| {
             let state = &loading.0;
-            let report = file::load_files(&state.cluster, paths)?;
+            let report = file::load_files(&state.cluster, paths, UnknownFields::Warn)?;
             note_loaded(state, &report);
             Ok(report)
         }
@@ -224,6 +220,7 @@ impl Server {
         // The tracer has a few seconds to finish, and its outcome is irrelevant.
         drop(tokio::task::spawn_blocking(move || state.tracer.finish()).await);
         self.upkeep.abort();
+        self.expiry.abort();
         outcome
     }
 }

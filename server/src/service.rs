@@ -5,6 +5,7 @@
 //! fuzzers all call them.
 
 pub(crate) mod placement;
+pub(crate) mod admission;
 pub(crate) mod preemption;
 pub(crate) mod autoscaler;
 pub(crate) mod cluster;
@@ -12,15 +13,21 @@ pub(crate) mod session;
 pub(crate) mod lifecycle;
 
 mod state;
+mod fences;
+mod force_deletion;
+mod witness;
 mod limits;
 mod context;
 pub(crate) mod readiness;
 mod target;
+mod assumptions;
+mod delivery;
 mod session_table;
 pub(crate) mod response_cache;
 mod pool;
 
 pub(crate) mod convert;
+mod unset;
 pub mod label_selector;
 
 pub(crate) mod method;
@@ -31,9 +38,12 @@ mod error;
 pub(crate) mod fixture;
 
 pub(crate) use access::Access;
+pub use assumptions::error::AssumptionError;
 pub(crate) use context::{CallContext, REQUEST_ID};
 pub(crate) use deadline::{Cancel, CancelOnDrop, Deadline};
+pub(crate) use delivery::{AssumeTerms, Delivery, Guarded, Held, Undelivered, UntilDelivered};
 pub(crate) use error::CallError;
+pub use force_deletion::ForceDeletion;
 pub use limits::Limits;
 pub use session_table::SessionLimits;
 pub(crate) use state::State;

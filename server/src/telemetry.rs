@@ -18,6 +18,7 @@ pub(crate) mod protobuf;
 
 mod auth_counts;
 mod admission_counts;
+mod assumption_counts;
 mod call_counts;
 mod cluster_counts;
 mod connection_counts;
@@ -39,6 +40,7 @@ use std::time::Duration;
 use berth_engine::{Decision, EngineError, PostFilter, Snapshot};
 
 pub use admission_counts::{AdmissionCounts, LaneCounts};
+pub use assumption_counts::{AssumptionCounts, AssumptionEnd};
 pub use auth_counts::{AuthCounts, AuthOutcome, MeansCounts};
 pub(crate) use call_counts::code_name;
 pub use call_counts::{CallCounts, MethodCounts};
@@ -105,6 +107,8 @@ groups! {
     connections: ConnectionCounts,
     /// Authentication.
     auth: AuthCounts,
+    /// Assumptions.
+    assumptions: AssumptionCounts,
     /// What-if sessions.
     sessions: SessionCounts,
     /// The cluster and the changes that feeds send.

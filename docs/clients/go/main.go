@@ -84,7 +84,7 @@ func run(server, caFile, tokenFile string, request *berth.PlaceRequest) (bool, e
 
 func placeRequest(name, cpu string, assume bool) *berth.PlaceRequest {
 	requests := map[string]*resource.Quantity{"cpu": {String_: &cpu}}
-	request := &berth.PlaceRequest{Pod: &core.Pod{
+	request := &berth.PlaceRequest{Admit: true, Pod: &core.Pod{
 		Metadata: &meta.ObjectMeta{Name: name, Namespace: "default", Uid: "uid-of-" + name},
 		Spec: &core.PodSpec{Containers: []*core.Container{{
 			Name:      "main",

@@ -64,7 +64,7 @@ def credentials_of(arguments: argparse.Namespace) -> list[tuple[str, str]]:
 
 
 def place_request(arguments: argparse.Namespace) -> placement_pb2.PlaceRequest:
-    request = placement_pb2.PlaceRequest()
+    request = placement_pb2.PlaceRequest(admit=True)
     if arguments.assume:
         request.mode = placement_pb2.PLACE_MODE_ASSUME
     pod = request.pod

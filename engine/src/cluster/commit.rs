@@ -7,10 +7,10 @@ use super::step::Step;
 use super::writer::Writer;
 use crate::model::PodKey;
 use crate::place::basis::{Ground, Touched};
-use crate::snapshot::{Generation, Snapshot};
+use crate::snapshot::{AssumptionStamp, Generation, Snapshot};
 
 /// Result of a commit.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Committed {
     /// The published generation that holds the whole commit.
     pub generation: Generation,
@@ -18,6 +18,21 @@ pub struct Committed {
     pub n_assumed: usize,
     /// Number of pods that were nominated.
     pub n_nominated: usize,
+    /// The pods that were assumed, in the order of their decisions.
+    pub assumed: Vec<CommittedPod>,
+    /// Stamp of their assumptions.
+    pub stamp: AssumptionStamp,
+}
+
+/// A pod that a commit assumed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommittedPod {
+    /// The pod.
+    pub key: PodKey,
+    /// The pod's uid.
+    pub uid: Arc<str>,
+    /// The pod's node.
+    pub node: Arc<str>,
 }
 
 /// Why nothing of a session was committed.
@@ -84,10 +99,15 @@ impl Cluster {
                 return Err(changed(pod.key(), step, Ground::Pod));
             }
         }
-        let (mut n_assumed, mut n_nominated) = (0, 0);
+        let stamp = AssumptionStamp::after(writer.draft.snapshot.generation);
+        let (mut assumed, mut n_nominated) = (Vec::new(), 0);
         for step in session.steps() {
             match step {
-                Step::Assume { .. } => n_assumed += 1,
+                Step::Assume { pod, node, .. } => assumed.push(CommittedPod {
+                    key: pod.key().clone(),
+                    uid: pod.facts().uid.clone(),
+                    node: node.clone(),
+                }),
                 Step::Nominate { .. } => n_nominated += 1,
                 Step::Clear { .. } => {}
             }
@@ -98,7 +118,8 @@ impl Cluster {
             "every pod of a commit is on its node"
         );
         session.is_committed = true;
-        Ok(Committed { generation: self.publish(&mut writer), n_assumed, n_nominated })
+        let (generation, n_assumed) = (self.publish(&mut writer), assumed.len());
+        Ok(Committed { generation, n_assumed, n_nominated, assumed, stamp })
     }
 }
 

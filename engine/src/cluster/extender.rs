@@ -154,7 +154,7 @@ impl Cluster {
         let AssumedPod { key, uid, pending, .. } = assumed;
         let mut writer = self.writer();
         let is_assumed = writer.known(key).is_some_and(|known| {
-            known.is_assumed && known.place != PodPlace::Pending && known.pod.uid() == &**uid
+            known.is_assumed() && known.place != PodPlace::Pending && known.pod.uid() == &**uid
         });
         if is_assumed {
             writer.take_back(key, uid);

@@ -20,8 +20,8 @@ use crate::preempt;
 use crate::preempt::outcome::{Candidate, Preemption};
 use crate::preempt::request::PreemptRequest;
 use crate::rows::NodeRow;
-use crate::snapshot::Snapshot;
 use crate::snapshot::draft::Draft;
+use crate::snapshot::{AssumptionStamp, Snapshot};
 
 /// A private copy of a snapshot; costs a few pointers until it is changed.
 #[derive(Debug)]
@@ -149,7 +149,7 @@ impl<'a> Fork<'a> {
         for (row, pod) in self.unlisted.drain(..) {
             let Some(node) = self.draft.snapshot.node(row) else { continue };
             let pod = pod.on_node(node.facts().name.clone());
-            self.draft.list_pod(row, pod, true);
+            self.draft.list_pod(row, pod, Some(AssumptionStamp::OF_A_DRAFT));
         }
     }
 

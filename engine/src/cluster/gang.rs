@@ -17,7 +17,7 @@ use crate::place::decision::{Decision, Outcome};
 use crate::plan::request::PlaceRequest;
 use crate::preempt::outcome::{Candidate, PostFilter};
 use crate::preempt::request::{PreemptOptions, PreemptRequest};
-use crate::snapshot::Snapshot;
+use crate::snapshot::{AssumptionStamp, Snapshot};
 
 impl Cluster {
     /// Decides for a gang on the published snapshot; if its basis has changed when it is committed, decides again, and
@@ -79,11 +79,12 @@ impl Cluster {
     }
 
     fn commit_gang(&self, writer: &mut Writer, mut attempt: Attempt) -> BatchOutcome {
+        let stamp = AssumptionStamp::after(writer.draft.snapshot.generation);
         for (index, step) in std::mem::take(&mut attempt.steps) {
             if let (Step::Assume { .. }, Some(index)) = (&step, index) {
                 let result =
                     std::mem::replace(&mut attempt.results[index], Err(EngineError::Cancelled));
-                attempt.results[index] = result.map(as_assumed);
+                attempt.results[index] = result.map(|decision| as_assumed(decision, stamp));
             }
             writer.carry_out(step);
         }

@@ -9,7 +9,7 @@ use rustc_hash::FxBuildHasher;
 use super::directory::Directory;
 use crate::model::{Pod, PodKey};
 use crate::rows::NodeRow;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{AssumptionStamp, Snapshot};
 
 /// Locations of pods by key. A copy costs a few pointers.
 #[derive(Clone, Debug, Default)]
@@ -26,7 +26,7 @@ pub(super) struct KnownPods {
 #[derive(Clone, Debug)]
 pub(super) struct Elsewhere {
     pub(super) pod: Pod,
-    pub(super) is_assumed: bool,
+    pub(super) assumed: Option<AssumptionStamp>,
 }
 
 /// A known pod.
@@ -34,8 +34,15 @@ pub(super) struct Elsewhere {
 pub(super) struct Known<'a> {
     pub(super) pod: &'a Pod,
     pub(super) place: PodPlace,
+    /// Set if the pod was placed by Berth and is not yet confirmed by a feed (S-CCH-1).
+    pub(super) assumed: Option<AssumptionStamp>,
+}
+
+impl Known<'_> {
     /// Whether the pod was placed by Berth and is not yet confirmed by a feed (S-CCH-1).
-    pub(super) is_assumed: bool,
+    pub(super) fn is_assumed(&self) -> bool {
+        self.assumed.is_some()
+    }
 }
 
 /// Location of a known pod.
@@ -60,11 +67,16 @@ impl KnownPods {
                 shard.pods.of(row).iter().map(move |placed| Known {
                     pod: &placed.pod,
                     place: PodPlace::OnNode(NodeRow::new(shard.index, row)),
-                    is_assumed: placed.is_assumed,
+                    assumed: placed.assumed,
                 })
             })
         });
         on_nodes.chain(self.elsewhere.iter().map(|(_, elsewhere)| elsewhere.known()))
+    }
+
+    /// The pods on no node of the cluster, in arbitrary order.
+    pub(super) fn off_nodes(&self) -> impl Iterator<Item = &Pod> {
+        self.elsewhere.iter().map(|(_, elsewhere)| &elsewhere.pod)
     }
 
     /// Records that an unknown pod came to a row of the snapshot.
@@ -73,8 +85,8 @@ impl KnownPods {
     }
 
     /// Records an unknown pod that is on no node of the cluster.
-    pub(super) fn put_elsewhere(&mut self, pod: Pod, is_assumed: bool) {
-        self.elsewhere.insert(pod.key().clone(), Elsewhere { pod, is_assumed });
+    pub(super) fn put_elsewhere(&mut self, pod: Pod, assumed: Option<AssumptionStamp>) {
+        self.elsewhere.insert(pod.key().clone(), Elsewhere { pod, assumed });
     }
 
     /// Records that a pod left its row.
@@ -101,7 +113,7 @@ impl KnownPods {
         let on_row = |row: NodeRow| {
             let placed = snapshot.shards.get(row.shard())?.pods.find(row.row(), key)?;
             let place = PodPlace::OnNode(row);
-            Some(Known { pod: &placed.pod, place, is_assumed: placed.is_assumed })
+            Some(Known { pod: &placed.pod, place, assumed: placed.assumed })
         };
         let expected = self.rows.get(&hash).and_then(|row| on_row(*row));
         expected
@@ -127,7 +139,7 @@ impl Elsewhere {
     fn known(&self) -> Known<'_> {
         let is_bound = self.pod.node_name().is_some();
         let place = if is_bound { PodPlace::Orphaned } else { PodPlace::Pending };
-        Known { pod: &self.pod, place, is_assumed: self.is_assumed }
+        Known { pod: &self.pod, place, assumed: self.assumed }
     }
 }
 
@@ -138,7 +150,7 @@ fn hash_of(key: &PodKey) -> u64 {
 /// Whether an update of a pod has no news, so that it may be repeated any number of times.
 pub(super) fn is_same(pod: &Pod, known: &Known<'_>) -> bool {
     let (new, old) = (pod.facts(), known.pod.facts());
-    !known.is_assumed
+    !known.is_assumed()
         && new.uid == old.uid
         && new.node_name == old.node_name
         && Arc::ptr_eq(&new.shape, &old.shape)

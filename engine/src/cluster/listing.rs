@@ -13,7 +13,7 @@ impl Cluster {
     /// Cost: every pod of the cluster.
     pub fn known_pods(&self, mut wanted: impl FnMut(&Pod, bool) -> bool) -> Vec<Pod> {
         let writer = self.writer();
-        let known = writer.known_pods().filter(|known| wanted(known.pod, known.is_assumed));
+        let known = writer.known_pods().filter(|known| wanted(known.pod, known.is_assumed()));
         let mut pods: Vec<Pod> = known.map(|known| known.pod.clone()).collect();
         drop(writer);
         pods.sort_unstable_by(|a, b| a.key().cmp(b.key()));

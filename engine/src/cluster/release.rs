@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use super::Cluster;
 use super::delta::Delta;
-use super::known::PodPlace;
-use crate::model::PodKey;
-use crate::snapshot::Generation;
+use super::known::{Known, PodPlace};
+use crate::model::{Pod, PodKey};
+use crate::snapshot::{AssumptionStamp, Generation};
 
 /// Result of giving back.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,6 +15,17 @@ pub struct GivenBack {
     pub generation: Generation,
     /// Positions of the pods that stay, because a feed has reported them.
     pub refused: Vec<usize>,
+}
+
+/// A pod on a node, and whether it is assumed there.
+#[derive(Clone, Debug)]
+pub struct PodStanding {
+    /// The pod.
+    pub pod: Pod,
+    /// The pod's node, whether or not the cluster has it.
+    pub node: Arc<str>,
+    /// Stamp of the assumption; `None` for a pod that a feed reported.
+    pub stamp: Option<AssumptionStamp>,
 }
 
 impl Cluster {
@@ -29,7 +40,7 @@ impl Cluster {
             if uid.as_ref().is_some_and(|uid| **uid != *known.pod.uid()) {
                 continue;
             }
-            if !known.is_assumed || known.place == PodPlace::Pending {
+            if !known.is_assumed() || known.place == PodPlace::Pending {
                 refused.push(position);
                 continue;
             }
@@ -38,12 +49,82 @@ impl Cluster {
         }
         GivenBack { generation: self.publish(&mut writer), refused }
     }
+
+    /// Deletes those of these pods that are still assumed under these stamps, in one generation; returns whether each
+    /// one was. A pod that a feed has reported since, that was deleted, or that was assumed anew, is left alone.
+    pub fn end_assumptions(&self, pods: &[(PodKey, AssumptionStamp)]) -> Vec<bool> {
+        let mut writer = self.writer();
+        let ended: Vec<bool> = pods
+            .iter()
+            .map(|(key, stamp)| {
+                let is_it = writer.known(key).is_some_and(|known| known.assumed == Some(*stamp));
+                is_it && writer.apply(Delta::DeletePod { key: key.clone(), uid: None }).is_ok()
+            })
+            .collect();
+        if ended.contains(&true) {
+            self.publish(&mut writer);
+        }
+        ended
+    }
+
+    /// Whether each of these pods is still assumed under its stamp.
+    pub fn still_assumed(&self, pods: &[(PodKey, AssumptionStamp)]) -> Vec<bool> {
+        let writer = self.writer();
+        let is_assumed = |(key, stamp): &(PodKey, AssumptionStamp)| {
+            writer.known(key).is_some_and(|known| known.assumed == Some(*stamp))
+        };
+        pods.iter().map(is_assumed).collect()
+    }
+
+    /// Undoes the nominations of pods of these names and uids that are still on no node, in one generation.
+    pub fn withdraw_nominations(&self, pods: &[(PodKey, Arc<str>)]) {
+        let mut writer = self.writer();
+        for (key, uid) in pods {
+            if writer.known(key).is_some_and(|known| known.place == PodPlace::Pending) {
+                writer.take_back(key, uid);
+            }
+        }
+        self.publish(&mut writer);
+    }
+
+    /// Where each of these pods is now; `None` for a pod that is on no node.
+    pub fn standing_of(&self, pods: &[PodKey]) -> Vec<Option<PodStanding>> {
+        let writer = self.writer();
+        let standing_of = |key| {
+            let known = writer.known(key)?;
+            let node = known.pod.facts().node_name.clone()?;
+            let pod = known.pod.clone();
+            Some(PodStanding { pod, node, stamp: known.assumed })
+        };
+        pods.iter().map(standing_of).collect()
+    }
+
+    /// Every assumed pod, by namespace and name, those on nodes that the cluster does not have included.
+    ///
+    /// Cost: every pod of the cluster, if any is assumed; writers wait for it.
+    pub fn assumed_pods(&self) -> Vec<PodStanding> {
+        if self.snapshot().n_assumed() == 0 {
+            return Vec::new();
+        }
+        let writer = self.writer();
+        let assumed = writer.known_pods().filter(Known::is_assumed).filter_map(|known| {
+            let node = known.pod.facts().node_name.clone()?;
+            let pod = known.pod.clone();
+            Some(PodStanding { pod, node, stamp: known.assumed })
+        });
+        let mut assumed: Vec<PodStanding> = assumed.collect();
+        drop(writer);
+        assumed.sort_unstable_by(|a, b| a.pod.key().cmp(b.pod.key()));
+        assumed
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Pod;
+    use crate::place::decision::Outcome;
+    use crate::plan::request::{PlaceRequest, TieBreak};
+    use crate::policy::Policy;
     use serde_json::{Value, json};
 
     fn pod(cluster: &Cluster, name: &str, spec: &Value) -> Pod {
@@ -61,14 +142,65 @@ mod tests {
         PodKey::new("default", name)
     }
 
+    fn node(cluster: &Cluster) -> Delta {
+        let node = json!({"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "9", "pods": "9"}}});
+        Delta::UpsertNode(cluster.compile_node(&serde_json::from_value(node).unwrap()).unwrap())
+    }
+
+    fn assume(cluster: &Cluster, name: &str) -> (PodKey, AssumptionStamp) {
+        let (pod, policy) = (pod(cluster, name, &json!({})), Policy::default());
+        let request =
+            PlaceRequest { pod: &pod, policy: &policy, tie_break: TieBreak::Lexicographic };
+        match cluster.assume(&request).unwrap().outcome {
+            Outcome::Placed(placement) => (key(name), placement.stamp.unwrap()),
+            outcome => panic!("{outcome:?}"),
+        }
+    }
+
+    /// A late end of an assumption never ends a later one of the same pod (S-CCH-4).
+    #[test]
+    fn an_assumption_is_ended_by_its_own_stamp() {
+        let cluster = Cluster::new();
+        cluster.apply(vec![node(&cluster)]);
+        let first = assume(&cluster, "a");
+        let standing = cluster.standing_of(&[key("a"), key("nobody")]);
+        assert_eq!(standing[0].as_ref().unwrap().stamp, Some(first.1));
+        assert_eq!(cluster.still_assumed(&[first.clone(), (key("b"), first.1)]), [true, false]);
+        assert!(standing[1].is_none());
+        cluster.apply(vec![Delta::DeletePod { key: key("a"), uid: None }]);
+        let second = assume(&cluster, "a");
+        assert_ne!(first.1, second.1);
+        let before = cluster.snapshot().generation();
+        assert_eq!(cluster.still_assumed(&[first.clone(), second.clone()]), [false, true]);
+        assert_eq!(cluster.end_assumptions(std::slice::from_ref(&first)), [false]);
+        assert_eq!((cluster.snapshot().generation(), cluster.snapshot().n_assumed()), (before, 1));
+        let listed = |cluster: &Cluster| {
+            let assumed = cluster.assumed_pods().into_iter();
+            assumed.map(|it| (it.pod.key().clone(), it.stamp.unwrap())).collect::<Vec<_>>()
+        };
+        let other = assume(&cluster, "b");
+        assert_eq!(listed(&cluster), [second.clone(), other.clone()]);
+        // The stamp outlives the node, and ends with the confirmation of a feed.
+        cluster.apply(vec![Delta::DeleteNode("n".into())]);
+        assert_eq!(listed(&cluster), [second.clone(), other.clone()]);
+        cluster.apply(vec![node(&cluster)]);
+        assert_eq!(listed(&cluster), [second.clone(), other.clone()]);
+        let confirmed = pod(&cluster, "b", &json!({"nodeName": "n"}));
+        cluster.apply(vec![Delta::UpsertPod(confirmed)]);
+        assert_eq!(cluster.end_assumptions(&[first, second, other]), [false, true, false]);
+        assert_eq!((cluster.snapshot().n_pods(), cluster.snapshot().n_assumed()), (1, 0));
+        let confirmed = cluster.standing_of(&[key("b")]);
+        assert_eq!(confirmed[0].as_ref().unwrap().stamp, None);
+        assert!(cluster.assumed_pods().is_empty());
+    }
+
     #[test]
     fn only_what_is_assumed_is_given_back() {
         let cluster = Cluster::new();
-        let node = json!({"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "9", "pods": "9"}}});
-        let node = cluster.compile_node(&serde_json::from_value(node).unwrap()).unwrap();
+        let node = node(&cluster);
         let (bound, waits) =
             (pod(&cluster, "bound", &json!({"nodeName": "n"})), pod(&cluster, "waits", &json!({})));
-        let deltas = [Delta::UpsertNode(node), Delta::UpsertPod(bound), Delta::UpsertPod(waits)];
+        let deltas = [node, Delta::UpsertPod(bound), Delta::UpsertPod(waits)];
         assert_eq!(cluster.apply(deltas.to_vec()).rejected, []);
         for name in ["a", "b", "c"] {
             let described = pod(&cluster, name, &json!({}));

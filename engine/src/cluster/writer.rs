@@ -77,8 +77,19 @@ impl Writer {
     /// The next generation, with every changed node's image entry refreshed.
     pub(crate) fn snapshot(&mut self) -> Snapshot {
         self.refresh_images();
+        self.list_off_nodes();
         self.draft.snapshot.generation.0 += 1;
         self.draft.snapshot.clone()
+    }
+
+    /// Lists the pods on no node, if a budget is computed from its pods (S-PDB-1).
+    fn list_off_nodes(&mut self) {
+        let snapshot = &mut self.draft.snapshot;
+        if snapshot.objects.has_computed_budgets() {
+            snapshot.off_nodes = self.pods.off_nodes().cloned().collect();
+        } else if !snapshot.off_nodes.is_empty() {
+            snapshot.off_nodes = Arc::default();
+        }
     }
 
     /// Copies image counts into the entries of changed nodes (S-IL-5); needed before decisions on the draft.
@@ -108,7 +119,7 @@ impl Writer {
         let listed: FxHashMap<&PodKey, &Pod> = pods.iter().map(|pod| (pod.key(), pod)).collect();
         let is_gone = |known: &Known<'_>| {
             let listed = listed.get(known.pod.key()).filter(|pod| !pod.is_terminal());
-            !known.is_assumed && !listed.is_some_and(|pod| is_same(pod, known))
+            !known.is_assumed() && !listed.is_some_and(|pod| is_same(pod, known))
         };
         let is_unnamed = |name: &&Arc<str>| !named.contains(&***name);
         let mut gone_nodes: Vec<_> =
@@ -183,7 +194,7 @@ impl Writer {
     /// is no supposition.
     pub(crate) fn take_back(&mut self, key: &PodKey, uid: &str) {
         let Some(known) = self.known(key).filter(|known| known.pod.uid() == uid) else { return };
-        match (known.place, known.is_assumed) {
+        match (known.place, known.is_assumed()) {
             (PodPlace::Pending, _) => self.clear_nomination(key),
             (_, true) => self.forget(key),
             (_, false) => return,
@@ -258,7 +269,7 @@ impl Writer {
         let mut left = Vec::new();
         let orphans = self.orphans.remove(name).map(|(_, keys)| keys);
         for key in orphans.unwrap_or_default() {
-            let Some(Known { pod, is_assumed, .. }) = self.known(&key) else { continue };
+            let Some(Known { pod, assumed, .. }) = self.known(&key) else { continue };
             if check_range(&self.draft.snapshot, row, pod).is_err() {
                 left.push(key);
                 continue;
@@ -266,7 +277,7 @@ impl Writer {
             let pod = pod.clone();
             self.pods.take_elsewhere(&key);
             self.pods.put_on(&key, row);
-            self.draft.add_pod(row, pod, is_assumed);
+            self.draft.add_pod(row, pod, assumed);
             self.counts().n_orphaned -= 1;
             self.counts().n_pods += 1;
         }
@@ -291,7 +302,7 @@ impl Writer {
         for placed in pods {
             let key = placed.pod.key().clone();
             self.pods.take_off(&key);
-            self.pods.put_elsewhere(placed.pod, placed.is_assumed);
+            self.pods.put_elsewhere(placed.pod, placed.assumed);
             keys.push(key);
         }
         if !keys.is_empty() {

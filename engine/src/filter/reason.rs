@@ -11,6 +11,8 @@ use crate::plugin::{Plugin, StatusCode};
 pub(crate) enum Reason {
     /// The node is cordoned (S-UNS-1).
     NodeUnschedulable,
+    /// The node is under a fence of the ledger (S-FNC-1); Berth's own reason.
+    Fenced,
     /// The pod names another node (S-NAM-1).
     NodeName,
     /// The node has a taint that the pod does not tolerate (S-TNT-1).
@@ -72,6 +74,7 @@ impl Reason {
     pub(crate) fn text(self, names: &Interner) -> Cow<'static, str> {
         match self {
             Reason::NodeUnschedulable => "node(s) were unschedulable".into(),
+            Reason::Fenced => "node(s) were fenced by the ledger".into(),
             Reason::NodeName => "node(s) didn't match the requested node name".into(),
             Reason::UntoleratedTaint => "node(s) had untolerated taint(s)".into(),
             Reason::EnforcedNodeAffinity => {
@@ -140,7 +143,7 @@ impl Reason {
     /// plugin in the node's status (S-PF-6); the decision is NodeAffinity's.
     pub(crate) fn plugin(self) -> Plugin {
         match self {
-            Reason::NodeUnschedulable => Plugin::NodeUnschedulable,
+            Reason::NodeUnschedulable | Reason::Fenced => Plugin::NodeUnschedulable,
             Reason::NodeName => Plugin::NodeName,
             Reason::UntoleratedTaint => Plugin::TaintToleration,
             Reason::EnforcedNodeAffinity | Reason::NodeAffinity | Reason::PreFilterNodeAffinity => {
@@ -183,6 +186,7 @@ impl Reason {
             | Reason::DisruptionBudget
             | Reason::NominatedPods => StatusCode::Unschedulable,
             Reason::NodeUnschedulable
+            | Reason::Fenced
             | Reason::NodeName
             | Reason::UntoleratedTaint
             | Reason::EnforcedNodeAffinity
@@ -217,7 +221,8 @@ mod tests {
     /// The following reason; a new reason does not compile until it is added here.
     fn next(reason: Reason) -> Option<Reason> {
         Some(match reason {
-            Reason::NodeUnschedulable => Reason::NodeName,
+            Reason::NodeUnschedulable => Reason::Fenced,
+            Reason::Fenced => Reason::NodeName,
             Reason::NodeName => Reason::UntoleratedTaint,
             Reason::UntoleratedTaint => Reason::EnforcedNodeAffinity,
             Reason::EnforcedNodeAffinity => Reason::NodeAffinity,

@@ -9,11 +9,13 @@ mod access_modes;
 mod evidence;
 mod holders;
 mod sequence;
+pub(crate) mod shared_volumes;
 
 pub use access_modes::{AccessMode, AccessModes, multi_attach_allowed};
 pub use evidence::{BreakEntitlement, BreakEvidence};
 pub use holders::Holder;
 pub use sequence::{FenceProgress, OperationType, attach_sequence};
+pub use shared_volumes::{SharingReason, check_shared_volumes};
 
 use self::holders::Holders;
 use super::word::words;

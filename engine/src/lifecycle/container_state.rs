@@ -22,7 +22,7 @@ use crate::model::ModelError;
 pub(crate) use by_name::ByName;
 pub use derive::{PostStart, StartErrorReason, derive_container_state};
 pub(crate) use names::Names;
-pub(crate) use paired::Observed;
+pub(crate) use paired::{Observed, Pair};
 pub(crate) use roster::{Member, Roster};
 pub use transition::check_container_transition;
 pub(crate) use transition::may_restart_all;

@@ -15,7 +15,9 @@ use berth_proto::berth_v1::{
     PodError,
 };
 
+use super::attachment::shared_volumes;
 use super::condition::{self, ConditionSet};
+use super::partition;
 use super::phase::{self, PhaseDecision};
 use super::reading::{self, Seconds};
 use crate::model::ModelError;
@@ -49,12 +51,13 @@ pub fn evaluate_pod(request: &EvaluatePodsRequest) -> EvaluatePodsResponse {
 /// # Errors
 /// [`ModelError`] for a missing `pod` or `now`, and for a pod, node or fact that contradicts itself.
 pub fn explain_pod(request: &ExplainPodRequest) -> Result<ExplainPodResponse, ModelError> {
-    let ExplainPodRequest { pod, now, node, facts } = request;
+    let ExplainPodRequest { pod, now, node, facts, claims } = request;
     let pod = pod.as_ref().ok_or_else(|| ModelError::new("pod", "required"))?;
     let now = reading::required(now.as_ref(), "now")?;
     let subject = Subject::new(pod, now, node.as_ref(), facts.as_ref())?;
     let evaluation = evaluate(&subject)?;
     Ok(ExplainPodResponse {
+        volume_warnings: shared_volumes::warnings_of(pod, claims)?,
         stage: story::stage(&subject, &evaluation.phase).word().to_owned(),
         summary: story::summary(&subject, &evaluation),
         events: story::events(&subject, &evaluation)?,
@@ -89,7 +92,9 @@ fn evaluate<'a>(subject: &Subject<'a>) -> Result<Evaluation<'a>, ModelError> {
     let (phase, conditions) = phase_and_conditions(subject)?;
     let next = next::next(subject, &phase)?;
     let wake_up_at = wake_up_at(subject, &phase, &next)?;
-    Ok(Evaluation { phase, conditions, next, wake_up_at })
+    let partition = partition::decide(subject.pod, phase.phase, subject.node_ready(), subject.now)
+        .map_err(|error| error.under("pod"))?;
+    Ok(Evaluation { phase, conditions, partition, next, wake_up_at })
 }
 
 /// The earliest time after now at which the evaluation changes even if the pod does not.
@@ -105,10 +110,12 @@ fn wake_up_at(
 }
 
 fn answer(subject: &Subject<'_>, evaluation: &Evaluation<'_>) -> EvaluatePodsResponse {
-    let Evaluation { phase, conditions, next, wake_up_at } = evaluation;
+    let Evaluation { phase, conditions, partition, next, wake_up_at } = evaluation;
     let meta = reading::meta(subject.pod);
     let mut conditions = conditions.to_wire();
     condition::drop_stale_mark(&mut conditions, subject.pod, subject.now);
+    conditions
+        .extend(partition.condition.iter().map(|found| (found.r#type.clone(), found.clone())));
     EvaluatePodsResponse {
         namespace: meta.namespace.clone(),
         name: meta.name.clone(),
@@ -122,6 +129,9 @@ fn answer(subject: &Subject<'_>, evaluation: &Evaluation<'_>) -> EvaluatePodsRes
         next_action: Some(next_action(next)),
         wake_up_at: wake_up_at.map(reading::time),
         error: None,
+        display_status: partition.display_status.to_owned(),
+        status_reason: partition.status_reason.to_owned(),
+        taken: None,
     }
 }
 

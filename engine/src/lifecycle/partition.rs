@@ -4,12 +4,14 @@ use berth_proto::berth_v1::{PartitionConditionRequest, PartitionConditionRespons
 use berth_proto::core_v1::{Pod, PodCondition};
 
 use super::condition::{recorded, stated};
-use super::reading::{self, given};
+use super::reading::{self, Seconds, given};
 use super::vocabulary::{ConditionStatus, PodPhase};
 use crate::model::ModelError;
 
 /// Type of the condition of pods on partitioned nodes.
 pub const NODE_PARTITIONED: &str = "berth.io/NodePartitioned";
+/// Displayed status of a pod that is marked for deletion while its node is in contact (L-TERM-24).
+pub(crate) const TERMINATING: &str = "Terminating";
 
 /// `PartitionCondition`: the condition [`NODE_PARTITIONED`] of a pod, given the readiness of its node.
 ///
@@ -26,7 +28,39 @@ pub fn partition_condition(
         word => Some(ConditionStatus::parse(word, "nodeReady")?),
     };
     let phase = reading::phase(pod).map_err(|error| error.under("pod"))?;
-    let recorded = recorded(pod, NODE_PARTITIONED).map_err(|error| error.under("pod"))?;
+    let Partition { condition, status_reason, display_status } =
+        decide(pod, phase, node_ready, now).map_err(|error| error.under("pod"))?;
+    let keyed = |condition: PodCondition| (condition.r#type.clone(), condition);
+    Ok(PartitionConditionResponse {
+        conditions: condition.map(keyed).into_iter().collect(),
+        status_reason: status_reason.to_owned(),
+        display_status: display_status.to_owned(),
+    })
+}
+
+/// The effect of a node's contact on a pod.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Partition {
+    /// The condition [`NODE_PARTITIONED`], if the pod has or gets it.
+    pub(crate) condition: Option<PodCondition>,
+    /// `NodeLost` while the node is cut off and the pod is marked, else empty.
+    pub(crate) status_reason: &'static str,
+    /// Status to show in a list of pods.
+    pub(crate) display_status: &'static str,
+}
+
+/// The effect of the node's contact on a pod of this phase (L-FENCE-2, L-FENCE-3). Without `node_ready` nothing is
+/// known about the node, and the recorded condition stays.
+///
+/// # Errors
+/// [`ModelError`] relative to the pod, for recorded conditions that contradict each other.
+pub(crate) fn decide(
+    pod: &Pod,
+    phase: PodPhase,
+    node_ready: Option<ConditionStatus>,
+    now: Seconds,
+) -> Result<Partition, ModelError> {
+    let recorded = recorded(pod, NODE_PARTITIONED)?;
     let is_partitioned = is_partitioned(pod, phase, node_ready, recorded.map(|(_, status)| status));
     let is_marked = reading::is_marked(pod);
 
@@ -48,17 +82,12 @@ pub fn partition_condition(
     };
     let display_status = match phase {
         _ if is_partitioned => "NodeDown",
-        _ if is_marked => "Terminating",
+        _ if is_marked => TERMINATING,
         PodPhase::Succeeded => "Completed",
         phase => phase.word(),
     };
     let status_reason = if is_partitioned && is_marked { "NodeLost" } else { "" };
-    let keyed = |condition: PodCondition| (condition.r#type.clone(), condition);
-    Ok(PartitionConditionResponse {
-        conditions: condition.map(keyed).into_iter().collect(),
-        status_reason: status_reason.to_owned(),
-        display_status: display_status.to_owned(),
-    })
+    Ok(Partition { condition, status_reason, display_status })
 }
 
 /// Whether a pod that is not terminal is on a node without contact (L-FENCE-2). If nothing is known about the node, the

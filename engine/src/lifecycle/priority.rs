@@ -5,6 +5,9 @@ mod change;
 mod class;
 mod pod;
 
+pub(crate) use class::{Class, SYSTEM_CLASSES, default_of};
+pub(crate) use pod::{Terms, created};
+
 pub use change::{NewPodFate, PriorityClassEventType, priority_class_change};
 pub use class::{ClassRefusal, admit_priority_class};
 pub use pod::{PodRefusal, admit_pod};

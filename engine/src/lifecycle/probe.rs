@@ -12,7 +12,7 @@ mod validation;
 
 pub use attempt::{AttemptError, AttemptResult, Mechanism, Redirect, evaluate_probe};
 pub(crate) use settings::Settings;
-pub use settings::default_probe;
+pub use settings::{HostOrigin, default_probe};
 pub use started_ready::derive_started_ready;
 pub use timeline::{Outcome, probe_timeline};
 pub use validation::validate_probe;

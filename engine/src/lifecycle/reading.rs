@@ -18,6 +18,9 @@ pub(crate) type Seconds = i64;
 /// happen.
 pub(crate) const END_OF_TIME: Seconds = 253_402_300_799;
 
+/// Reason for refusing a quantity of a request without its text, which would read as zero.
+pub(crate) const UNSET_QUANTITY: &str = "the quantity has no `string`";
+
 /// Adds seconds to a time; `None` if the sum is after the end of time.
 pub(crate) fn after(time: Seconds, seconds: Seconds) -> Option<Seconds> {
     Some(time.saturating_add(seconds)).filter(|at| *at <= END_OF_TIME)

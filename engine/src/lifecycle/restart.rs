@@ -13,9 +13,11 @@ mod template;
 
 use berth_proto::berth_v1::{DecideRestartRequest, DecideRestartResponse};
 
-pub(crate) use back_off::{BackOffLimits, FORGOTTEN_AFTER};
-use due::DecidedBy;
-pub(crate) use due::{Candidate, Exit, exit_code, restart_due, restarts_all};
+pub(crate) use back_off::{BackOffLimits, FORGOTTEN_AFTER, Hold};
+pub(crate) use due::{
+    Candidate, DecidedBy, Exit, OOM_KILLED, RESTARTING_ALL_CONTAINERS, exit_code, restart_due,
+    restarts_all,
+};
 pub use due::{LastState, RestartAction};
 pub(crate) use held::held_back;
 pub use plan::plan_containers;

@@ -10,6 +10,7 @@ mod delete;
 mod endpoint;
 mod grace;
 mod interruption;
+mod object;
 mod plan;
 mod replicas;
 mod steps;
@@ -24,7 +25,9 @@ pub use grace::{
 pub use interruption::{
     RestartedStop, restart_during_termination, restarted, shorten_during_termination, shortened,
 };
-pub use plan::{Period, PreStop, Stop, Stopping, kill_deadline, plan};
+pub(crate) use object::kill_deadline;
+pub use object::{Assumed, stopping_of};
+pub use plan::{Period, PreStop, Stop, Stopping, plan};
 pub(crate) use replicas::replicas;
 pub use replicas::{count_replicas, is_active, n_active};
 pub use steps::{StepAction, termination_plan};

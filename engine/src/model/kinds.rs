@@ -8,7 +8,8 @@
 /// [`ObjectKind::ALL`](crate::ObjectKind::ALL) and of the kinds in fuzz inputs: a new row goes to the end.
 ///
 /// * `upsert`: the field of `Delta.change` in `berth/v1/cluster.proto`, as its Rust variant.
-/// * `wakes`: the event by which a change of an object wakes pending pods, a constant of the server's `Changes`.
+/// * `wakes`: the event by which a change of an object wakes pending pods, a constant of the server's `Changes`; `NONE`
+///   for kinds that only the creation of a pod reads.
 /// * `recorded`: the field of a recorded conformance case, in snake case.
 /// * `name`, `api_version`, `plural`, `namespaced`: the kind as the API server has it.
 #[macro_export]
@@ -68,6 +69,23 @@ macro_rules! object_kinds {
             PodDisruptionBudget(berth_proto::policy_v1::PodDisruptionBudget) {
                 upsert: UpsertPodDisruptionBudget, wakes: DISRUPTION_BUDGET, recorded: pod_disruption_budgets,
                 name: "PodDisruptionBudget", api_version: "policy/v1", plural: "poddisruptionbudgets", namespaced: true
+            }
+            PriorityClass(berth_proto::scheduling_v1::PriorityClass) {
+                upsert: UpsertPriorityClass, wakes: NONE, recorded: priority_classes,
+                name: "PriorityClass", api_version: "scheduling.k8s.io/v1", plural: "priorityclasses",
+                namespaced: false
+            }
+            LimitRange(berth_proto::core_v1::LimitRange) {
+                upsert: UpsertLimitRange, wakes: NONE, recorded: limit_ranges,
+                name: "LimitRange", api_version: "v1", plural: "limitranges", namespaced: true
+            }
+            RuntimeClass(berth_proto::node_v1::RuntimeClass) {
+                upsert: UpsertRuntimeClass, wakes: NONE, recorded: runtime_classes,
+                name: "RuntimeClass", api_version: "node.k8s.io/v1", plural: "runtimeclasses", namespaced: false
+            }
+            ResourceQuota(berth_proto::core_v1::ResourceQuota) {
+                upsert: UpsertResourceQuota, wakes: NONE, recorded: resource_quotas,
+                name: "ResourceQuota", api_version: "v1", plural: "resourcequotas", namespaced: true
             }
         }
     };

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use berth_proto::core_v1;
+use berth_proto::meta_v1::ObjectMeta;
+use berth_proto::{Time, core_v1};
 
 use super::Model;
 use super::ModelError;
@@ -11,7 +12,7 @@ use super::intern::{Interner, Symbol};
 use super::label::{self, Labels, check_name};
 use super::requests::parse_amount;
 use super::resources::{MAX_AMOUNT, Resource, Resources};
-use super::taint::Taint;
+use super::taint::{Effect, Taint};
 use crate::hash::hash_name;
 
 /// The scheduling-relevant fields in which two states of a node differ.
@@ -63,6 +64,7 @@ pub(crate) struct NodeFacts {
     pub(crate) images: Box<[(Symbol, i64)]>,
     pub(crate) features: FeatureSet,
     pub(crate) removal: RemovalFacts,
+    pub(crate) contact: ContactFacts,
 }
 
 /// Capacity of a machine before reservations, as autoscalers compare and limit it.
@@ -124,6 +126,63 @@ impl RemovalFacts {
     }
 }
 
+const READY: &str = "Ready";
+
+/// Facts of a node that tell its pods whether it is in contact, and since when it evicts them (L-GEN-7).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ContactFacts {
+    /// Status of the condition `Ready`; `None` without one.
+    ready: Option<Readiness>,
+    /// Times in seconds since the epoch at which taints with the effect `NoExecute` were added, by the place of the
+    /// taint; a taint without a time is not in it.
+    taints_since: Box<[(u32, i64)]>,
+}
+
+/// Status of the condition `Ready` of a node.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+enum Readiness {
+    True,
+    False,
+    /// Also any word that is no status.
+    Unknown,
+}
+
+impl Readiness {
+    fn of(status: &str) -> Readiness {
+        match status {
+            "True" => Readiness::True,
+            "False" => Readiness::False,
+            _ => Readiness::Unknown,
+        }
+    }
+
+    const fn word(self) -> &'static str {
+        match self {
+            Readiness::True => "True",
+            Readiness::False => "False",
+            Readiness::Unknown => "Unknown",
+        }
+    }
+}
+
+impl ContactFacts {
+    fn of(node: &core_v1::Node) -> ContactFacts {
+        let mut conditions = node.status.iter().flat_map(|status| &status.conditions);
+        let taints = node.spec.iter().flat_map(|spec| &spec.taints);
+        let since = |(place, taint): (usize, &core_v1::Taint)| {
+            let evicts = Effect::from_name(&taint.effect) == Some(Effect::NoExecute);
+            let added = taint.time_added.as_ref().and_then(Time::unix_seconds);
+            Some((u32::try_from(place).ok()?, added.filter(|_| evicts)?))
+        };
+        ContactFacts {
+            ready: conditions
+                .find(|condition| condition.r#type == READY)
+                .map(|condition| Readiness::of(&condition.status)),
+            taints_since: taints.enumerate().filter_map(since).collect(),
+        }
+    }
+}
+
 impl Node {
     pub(crate) fn compile(node: &core_v1::Node, model: &Model) -> Result<Node, ModelError> {
         let names = model.names();
@@ -155,6 +214,7 @@ impl Node {
                 node.status.as_ref().map_or(&[][..], |s| &s.declared_features),
             ),
             removal: RemovalFacts::of(node),
+            contact: ContactFacts::of(node),
         });
         Ok(Node { facts, resource_version: metadata.resource_version.parse().ok() })
     }
@@ -162,6 +222,39 @@ impl Node {
     /// `metadata.name`.
     pub fn name(&self) -> &str {
         &self.facts.name
+    }
+
+    /// The node as an object, with the fields that lifecycle questions about its pods read: name, taints, and the
+    /// condition `Ready` (L-GEN-7).
+    pub(crate) fn lifecycle_object(&self, names: &Interner) -> core_v1::Node {
+        let NodeFacts { name, taints, contact, .. } = &*self.facts;
+        let mut objects: Vec<core_v1::Taint> = taints
+            .iter()
+            .map(|taint| core_v1::Taint {
+                key: names.name(taint.key).to_string(),
+                value: names.name(taint.value).to_string(),
+                effect: taint.effect.name().to_owned(),
+                time_added: None,
+            })
+            .collect();
+        for (place, seconds) in &contact.taints_since {
+            if let Some(taint) = objects.get_mut(*place as usize) {
+                taint.time_added = Some(Time::from_unix_seconds(*seconds));
+            }
+        }
+        let ready = contact.ready.map(|ready| core_v1::NodeCondition {
+            r#type: READY.to_owned(),
+            status: ready.word().to_owned(),
+            ..core_v1::NodeCondition::default()
+        });
+        core_v1::Node {
+            metadata: Some(ObjectMeta { name: name.to_string(), ..ObjectMeta::default() }),
+            spec: Some(core_v1::NodeSpec { taints: objects, ..core_v1::NodeSpec::default() }),
+            status: Some(core_v1::NodeStatus {
+                conditions: ready.into_iter().collect(),
+                ..core_v1::NodeStatus::default()
+            }),
+        }
     }
 
     /// The fields in which the node differs from an earlier state.
@@ -257,6 +350,35 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+
+    /// L-GEN-7: readiness in its three states or none, and the times of the taints that evict.
+    #[test]
+    fn a_lifecycle_object_has_what_was_read() {
+        let model = Model::new();
+        let object = |node: &Value| {
+            let node: core_v1::Node = serde_json::from_value(node.clone()).unwrap();
+            let object = Node::compile(&node, &model).unwrap().lifecycle_object(model.names());
+            serde_json::to_value(object).unwrap()
+        };
+        let with = |conditions: Value| json!({"metadata": {"name": "n"}, "status": {"conditions": conditions}});
+        for status in ["True", "False", "Unknown"] {
+            let node = with(
+                json!([{"type": "Other", "status": "x"}, {"type": "Ready", "status": status}]),
+            );
+            assert_eq!(object(&node)["status"]["conditions"][0]["status"], status);
+        }
+        let odd = object(&with(json!([{"type": "Ready", "status": "maybe"}])));
+        assert_eq!(odd["status"]["conditions"][0]["status"], "Unknown");
+        assert!(object(&with(json!([])))["status"]["conditions"][0].is_null());
+        let at = "2026-01-10T12:00:00Z";
+        let node = json!({"metadata": {"name": "n"}, "spec": {"taints": [
+            {"key": "a", "effect": "NoSchedule", "timeAdded": at},
+            {"key": "b", "value": "v", "effect": "NoExecute", "timeAdded": at},
+            {"key": "c", "effect": "NoExecute"}]}});
+        let mut expected = node["spec"]["taints"].clone();
+        expected[0].as_object_mut().unwrap().remove("timeAdded");
+        assert_eq!(object(&node)["spec"]["taints"], expected);
+    }
 
     #[test]
     fn a_difference_names_what_decisions_read() {

@@ -193,7 +193,7 @@ impl<'a> ContainerRequests<'a> {
             Some(resources) => parse_list(&resources.requests, "resources.requests")?,
             None => Amounts::new(),
         };
-        // Of several statuses with one name the last applies, as in a map filled in order.
+        // If several statuses have the same name, the last one applies, as in a map filled in order.
         let status = statuses.iter().rfind(|s| s.name == container.name);
         let status = status.and_then(|s| Some((s.resources.as_ref()?, &s.allocated_resources)));
         let status = status
@@ -221,7 +221,8 @@ impl PodLevel<'_> {
     }
 }
 
-fn is_pod_level_name(name: &str) -> bool {
+/// Whether a resource has pod-level requests and limits (S-FIT-3).
+pub(crate) fn is_pod_level_name(name: &str) -> bool {
     matches!(name, "cpu" | "memory") || name.starts_with("hugepages-")
 }
 
@@ -290,6 +291,26 @@ pub(crate) fn parse_amount(
         ));
     }
     Ok(amount)
+}
+
+/// A list of amounts, every one valid and ≥ 0, and those finer than a thousandth rounded up to one (A-DEF-9).
+pub(crate) fn rounded_list(
+    list: &BTreeMap<String, Quantity>,
+    field: &str,
+) -> Result<BTreeMap<String, Quantity>, ModelError> {
+    let mut rounded = list.clone();
+    for (name, quantity) in &mut rounded {
+        if let Some(coarser) = rounded_up(parse_amount(quantity, name, field)?) {
+            *quantity = coarser;
+        }
+    }
+    Ok(rounded)
+}
+
+/// The amount rounded up to thousandths; `None` if it is not finer (A-DEF-9).
+pub(crate) fn rounded_up(amount: Amount) -> Option<Quantity> {
+    let milli = amount.checked_milli_value()?;
+    (Amount::from_milli(milli) != amount).then(|| Quantity::new(format!("{milli}m")))
 }
 
 fn add<'a>(sum: &mut Amounts<'a>, more: &Amounts<'a>) {

@@ -8,6 +8,7 @@ use crate::model::Pod;
 use crate::plan::Plan;
 use crate::rows::{NodeRow, ROWS};
 use crate::snapshot::Snapshot;
+use crate::snapshot::allowance::allowances_differ;
 
 /// The state that a placement depends on: its row, the terms that pods own, nominations, namespaces, services and
 /// controllers, and further state that its filters read.
@@ -113,10 +114,7 @@ impl Basis {
             (Ground::Nominations, then.nominations.version != now.nominations.version),
             (Ground::Storage, self.storage && then.storage.version != now.storage.version),
             (Ground::Objects, then.objects.version != now.objects.version),
-            (
-                Ground::Budgets,
-                self.budgets && then.objects.budgets_version != now.objects.budgets_version,
-            ),
+            (Ground::Budgets, self.budgets && budgets_differ(then, now)),
         ];
         let others = || self.others && then.newest_version() != now.newest_version();
         let changed = grounds.iter().find(|(_, is_changed)| *is_changed).map(|(ground, _)| *ground);
@@ -156,7 +154,7 @@ impl Touched {
         self.terms |= before.terms.version != after.terms.version;
         self.storage |= before.storage.version != after.storage.version;
         self.objects |= before.objects.version != after.objects.version;
-        self.budgets |= before.objects.budgets_version != after.objects.budgets_version;
+        self.budgets |= budgets_differ(before, after);
         self.nominations |= before.nominations.version != after.nominations.version;
         for (i, shard) in after.shards.iter().enumerate() {
             if before.shards.get(i).is_some_and(|before| before.version == shard.version) {
@@ -167,6 +165,11 @@ impl Touched {
                 .extend(rows.filter(|row| version_of(before, *row) != version_of(after, *row)));
         }
     }
+}
+
+/// Whether budgets, or disruptions that are computed for them, differ between two points of one history.
+fn budgets_differ(then: &Snapshot, now: &Snapshot) -> bool {
+    then.objects.budgets_version != now.objects.budgets_version || allowances_differ(then, now)
 }
 
 /// The version of a row; 0 for a row that never held anything.

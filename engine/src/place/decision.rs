@@ -6,7 +6,7 @@ use super::remedy::change::RemedyChange;
 use crate::model::PodKey;
 pub use crate::model::volume::VolumeBindings;
 use crate::plugin::{Plugin, StatusCode};
-use crate::snapshot::Generation;
+use crate::snapshot::{AssumptionStamp, Generation};
 
 /// The outcome for one pod.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,6 +50,8 @@ pub struct Placement {
     pub n_best: u32,
     /// Whether the pod is assumed on the node.
     pub assumed: bool,
+    /// Stamp of the assumption; `None` if the pod is not assumed.
+    pub stamp: Option<AssumptionStamp>,
     /// Volume bindings of the pod's claims on this node.
     pub volumes: VolumeBindings,
 }

@@ -1,5 +1,7 @@
 //! Budgets: victims whose eviction violates a PodDisruptionBudget. Rule: S-PRE-13.
 
+use std::sync::OnceLock;
+
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
@@ -10,7 +12,16 @@ use crate::snapshot::Snapshot;
 use crate::snapshot::pod_table::PlacedPod;
 
 /// The budgets of a snapshot, by namespace.
-pub(super) struct Budgets<'a>(FxHashMap<Symbol, Vec<&'a DisruptionBudget>>);
+pub(super) struct Budgets<'a> {
+    snapshot: &'a Snapshot,
+    by_namespace: FxHashMap<Symbol, Vec<Budget<'a>>>,
+}
+
+/// A budget with its allowed disruptions, which the first reader works out (S-PDB-1).
+struct Budget<'a> {
+    facts: &'a DisruptionBudget,
+    n_allowed: OnceLock<i64>,
+}
 
 /// Covering budgets of the populations looked up so far.
 #[derive(Default)]
@@ -21,21 +32,22 @@ type Covering = SmallVec<[usize; 1]>;
 
 impl<'a> Budgets<'a> {
     pub(super) fn of(snapshot: &'a Snapshot) -> Budgets<'a> {
-        let mut budgets: FxHashMap<Symbol, Vec<&DisruptionBudget>> = FxHashMap::default();
-        for budget in snapshot.objects.budgets() {
-            budgets.entry(budget.namespace).or_default().push(budget);
+        let mut by_namespace: FxHashMap<Symbol, Vec<Budget<'_>>> = FxHashMap::default();
+        for facts in snapshot.objects.budgets() {
+            let budget = Budget { facts, n_allowed: OnceLock::new() };
+            by_namespace.entry(facts.namespace).or_default().push(budget);
         }
-        Budgets(budgets)
+        Budgets { snapshot, by_namespace }
     }
 
     pub(super) fn are_there(&self) -> bool {
-        !self.0.is_empty()
+        !self.by_namespace.is_empty()
     }
 
     /// Budgets of the pod's namespace.
-    fn around(&self, placed: &PlacedPod) -> &[&'a DisruptionBudget] {
+    fn around(&self, placed: &PlacedPod) -> &[Budget<'a>] {
         let namespace = placed.pod.population().facts.namespace;
-        self.0.get(&namespace).map_or(&[], |budgets| budgets.as_slice())
+        self.by_namespace.get(&namespace).map_or(&[], |budgets| budgets.as_slice())
     }
 
     /// Positions of the budgets that cover the pod. Cost: one test for each budget of its namespace when its population
@@ -44,7 +56,8 @@ impl<'a> Budgets<'a> {
         known.0.entry(placed.population).or_insert_with(|| {
             let population = &placed.pod.population().facts;
             let budgets = self.around(placed).iter().enumerate();
-            budgets.filter(|(_, budget)| budget.covers(population)).map(|(at, _)| at).collect()
+            let covering = budgets.filter(|(_, budget)| budget.facts.covers(population));
+            covering.map(|(at, _)| at).collect()
         })
     }
 
@@ -68,10 +81,10 @@ impl<'a> Budgets<'a> {
         let mut violates = |placed: &PlacedPod| {
             let mut is_violated = false;
             for at in self.covering(placed, known) {
-                let budget = self.around(placed)[*at];
-                if !budget.has_counted(&placed.pod.key().name) {
-                    let key = (budget.namespace, budget.name);
-                    let left = left.entry(key).or_insert(budget.n_allowed);
+                let Budget { facts, n_allowed } = &self.around(placed)[*at];
+                if !facts.has_counted(&placed.pod.key().name) {
+                    let n_allowed = || *n_allowed.get_or_init(|| self.snapshot.n_allowed(facts));
+                    let left = left.entry((facts.namespace, facts.name)).or_insert_with(n_allowed);
                     *left -= 1;
                     is_violated |= *left < 0;
                 }

@@ -12,6 +12,7 @@ use crate::place::decision::Outcome;
 use crate::place::{self, Evaluation};
 use crate::plan::Plan;
 use crate::plan::request::{PlaceRequest, TieBreak};
+use crate::snapshot::AssumptionStamp;
 use crate::snapshot::draft::Draft;
 
 /// The largest number of evictions that are compared by placing their victims.
@@ -72,7 +73,11 @@ fn place_victims(
     let preemptor = plan.pod();
     draft.clear_nomination(preemptor.key());
     if let Some(node) = snapshot.node(eviction.row) {
-        draft.add_pod(eviction.row, preemptor.on_node(node.facts().name.clone()), true);
+        draft.add_pod(
+            eviction.row,
+            preemptor.on_node(node.facts().name.clone()),
+            Some(AssumptionStamp::OF_A_DRAFT),
+        );
     }
     victims.iter().map(|victim| place_one(plan, &mut draft, victim)).collect()
 }
@@ -87,7 +92,11 @@ fn place_one(plan: &Plan<'_>, draft: &mut Draft, victim: &Pod) -> Elsewhere {
     };
     match decided.map(|decided| (decided.chosen, decided.decision.outcome)) {
         Ok((Some(chosen), Outcome::Placed(placement))) => {
-            draft.add_pod(chosen.row, pod.on_node(placement.node.clone()), true);
+            draft.add_pod(
+                chosen.row,
+                pod.on_node(placement.node.clone()),
+                Some(AssumptionStamp::OF_A_DRAFT),
+            );
             draft.assume_bindings(pod.key(), chosen.row, &placement.volumes);
             Elsewhere::Node(placement.node)
         }

@@ -12,6 +12,7 @@ use super::node_table::ImageState;
 use super::objects::Objects;
 use super::pod_table::PlacedPod;
 use super::shard::Shard;
+use super::stamp::AssumptionStamp;
 use super::storage::{Assumption, Storage};
 use crate::model::intern::Symbol;
 use crate::model::kinds::object_kinds;
@@ -78,8 +79,28 @@ impl Draft {
         let version = self.next_version();
         let domains = self.snapshot.topology.add_node(&node.facts().labels);
         self.snapshot.storage.add_node(node.facts().symbol, row);
-        self.shard_mut(row).insert_node(row.row(), node, &domains, version);
+        let is_fenced = self.snapshot.fences.contains(&*node.facts().name);
+        let shard = self.shard_mut(row);
+        shard.insert_node(row.row(), node, &domains, version);
+        if is_fenced {
+            shard.set_fenced(row.row(), true, version);
+        }
         row
+    }
+
+    /// Fences the node of this name or lifts its fence, whether or not the cluster has the node now (S-FNC-2). Returns
+    /// whether that changed anything.
+    pub(crate) fn set_fenced(&mut self, name: &Arc<str>, is_fenced: bool) -> bool {
+        let fences = &mut self.snapshot.fences;
+        let is_changed = match is_fenced {
+            true => fences.insert(name.clone()).is_none(),
+            false => fences.remove(&**name).is_some(),
+        };
+        if is_changed && let Some(row) = self.snapshot.row_named(name) {
+            let version = self.next_version();
+            self.shard_mut(row).set_fenced(row.row(), is_fenced, version);
+        }
+        is_changed
     }
 
     /// Replaces the node object of a row.
@@ -108,9 +129,9 @@ impl Draft {
     }
 
     /// Puts a pod onto the node of a row.
-    pub(crate) fn add_pod(&mut self, row: NodeRow, pod: Pod, is_assumed: bool) {
+    pub(crate) fn add_pod(&mut self, row: NodeRow, pod: Pod, assumed: Option<AssumptionStamp>) {
         self.take_room(row, &pod);
-        self.list_pod(row, pod, is_assumed);
+        self.list_pod(row, pod, assumed);
     }
 
     /// Takes the room of a pod, the part of [`Draft::add_pod`] that matters to pods that read no other pod.
@@ -121,7 +142,7 @@ impl Draft {
     }
 
     /// Lists a pod in its row and in every index, the other part of [`Draft::add_pod`].
-    pub(crate) fn list_pod(&mut self, row: NodeRow, pod: Pod, is_assumed: bool) {
+    pub(crate) fn list_pod(&mut self, row: NodeRow, pod: Pod, assumed: Option<AssumptionStamp>) {
         let Snapshot { shards, populations, terms, storage, .. } = &mut self.snapshot;
         let version = shards[row.shard()].usage.version[row.row()];
         populations.add(pod.population(), row);
@@ -129,7 +150,7 @@ impl Draft {
             terms.add(term, row, version);
         }
         storage.add_pod(row, &pod, version);
-        self.shard_mut(row).list_pod(row.row(), pod, is_assumed);
+        self.shard_mut(row).list_pod(row.row(), pod, assumed);
     }
 
     pub(crate) fn remove_pod(&mut self, row: NodeRow, pod: &Pod) {

@@ -22,6 +22,8 @@ pub(crate) struct NodeTable {
     pub(crate) row_of_name: FxHashMap<Symbol, usize>,
     pub(crate) name_hash: Box<Column<u32>>,
     pub(crate) unschedulable: RowSet,
+    /// Rows whose node is under a fence of the ledger (S-FNC-1). No node object says so.
+    pub(crate) fenced: RowSet,
     pub(crate) labels: FxHashMap<Symbol, LabelKey>,
     /// Distinct `NoSchedule` and `NoExecute` taints with the rows that carry them.
     pub(crate) hard_taints: Vec<(Taint, RowSet)>,
@@ -79,6 +81,7 @@ impl Default for NodeTable {
             row_of_name: FxHashMap::default(),
             name_hash: Box::default(),
             unschedulable: RowSet::EMPTY,
+            fenced: RowSet::EMPTY,
             labels: FxHashMap::default(),
             hard_taints: Vec::new(),
             soft_taints: Vec::new(),
@@ -148,6 +151,7 @@ impl NodeTable {
         self.row_of_name.remove(&facts.symbol);
         self.name_hash[row] = 0;
         self.unschedulable.remove(row);
+        self.fenced.remove(row);
         for (key, value) in &facts.labels {
             if let Some(entry) = self.labels.get_mut(key) {
                 entry.remove(*value, row);
@@ -176,6 +180,16 @@ impl NodeTable {
             column[row] = 0;
         }
         Some(node)
+    }
+
+    /// Records whether the node of an occupied row is fenced.
+    pub(crate) fn set_fenced(&mut self, row: usize, is_fenced: bool) {
+        debug_assert!(self.rows.contains(row));
+        if is_fenced {
+            self.fenced.insert(row);
+        } else {
+            self.fenced.remove(row);
+        }
     }
 
     /// Replaces the image entry of a row.

@@ -9,7 +9,11 @@ use crate::model::controller::{Controller, ControllerKey};
 use crate::model::disruption_budget::DisruptionBudget;
 use crate::model::intern::Symbol;
 use crate::model::label::Labels;
+use crate::model::limit_range::LimitRange;
 use crate::model::namespace::Namespace;
+use crate::model::priority_class::PriorityClass;
+use crate::model::resource_quota::ResourceQuota;
+use crate::model::runtime_class::RuntimeClass;
 use crate::model::service::Service;
 use crate::model::{Object, ObjectKey, ObjectKind};
 
@@ -28,6 +32,8 @@ pub(crate) struct Objects {
     controllers: OrdMap<ControllerKey, Arc<Controller>>,
     /// Disruption budgets by namespace and name.
     budgets: OrdMap<(Symbol, Symbol), Arc<DisruptionBudget>>,
+    /// Number of budgets whose allowed disruptions are computed from their pods.
+    n_computed_budgets: usize,
 }
 
 impl Objects {
@@ -38,6 +44,19 @@ impl Objects {
     /// Every object, by key.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Object> {
         self.by_key.values()
+    }
+
+    /// The objects of a kind in a namespace, by name; `namespace` is empty for kinds without namespaces.
+    pub(crate) fn of_kind<'a>(
+        &'a self,
+        kind: ObjectKind,
+        namespace: &'a str,
+    ) -> impl Iterator<Item = &'a Object> {
+        let from = ObjectKey { kind, namespace: namespace.into(), name: Arc::default() };
+        self.by_key
+            .range(from..)
+            .take_while(move |(key, _)| key.kind == kind && *key.namespace == *namespace)
+            .map(|(_, object)| object)
     }
 
     /// Number of objects of a kind.
@@ -81,6 +100,16 @@ impl Objects {
     /// Every disruption budget.
     pub(crate) fn budgets(&self) -> impl Iterator<Item = &DisruptionBudget> {
         self.budgets.values().map(|budget| &**budget)
+    }
+
+    /// The disruption budget of this name.
+    pub(crate) fn budget(&self, namespace: Symbol, name: Symbol) -> Option<&DisruptionBudget> {
+        self.budgets.get(&(namespace, name)).map(|budget| &**budget)
+    }
+
+    /// Whether the allowed disruptions of any budget are computed from its pods (S-PDB-1).
+    pub(crate) fn has_computed_budgets(&self) -> bool {
+        self.n_computed_budgets > 0
     }
 
     /// Adds an object or replaces the one of its key, which it returns. The indexes stay as they are.
@@ -175,6 +204,11 @@ impl Indexed for DisruptionBudget {
         version: u64,
     ) {
         index.budgets_version = version;
+        let n_computed = |budget: Option<&Arc<DisruptionBudget>>| {
+            usize::from(budget.is_some_and(|budget| budget.is_computed()))
+        };
+        index.n_computed_budgets += n_computed(new);
+        index.n_computed_budgets -= n_computed(old);
         match (old, new) {
             (_, Some(new)) => drop(index.budgets.insert((new.namespace, new.name), new.clone())),
             (Some(old), None) => drop(index.budgets.remove(&(old.namespace, old.name))),
@@ -182,6 +216,19 @@ impl Indexed for DisruptionBudget {
         }
     }
 }
+
+/// Kinds that only the creation of a pod or claim reads. They are few and found by key, so they have no other index.
+macro_rules! found_by_key {
+    ($($facts:ty),+) => {
+        $(impl Indexed for $facts {
+            type Index = Objects;
+
+            fn replace(_: &mut Objects, _: Option<&Arc<Self>>, _: Option<&Arc<Self>>, _: u64) {}
+        })+
+    };
+}
+
+found_by_key!(PriorityClass, LimitRange, RuntimeClass, ResourceQuota);
 
 /// The index key of a service; `None` for one without a selector, which adds nothing to any pod's selector.
 fn service_key(service: &Service) -> Option<(Symbol, Symbol, Symbol, Symbol)> {

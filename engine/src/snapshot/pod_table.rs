@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use rustc_hash::FxBuildHasher;
 use smallvec::SmallVec;
 
+use super::stamp::AssumptionStamp;
 use crate::model::population::PopulationId;
 use crate::model::shape::{Footprint, Shape};
 use crate::model::{Pod, PodKey};
@@ -26,12 +27,12 @@ pub(crate) struct PlacedPod {
     key_hash: u32,
     /// Whether the pod's footprint differs from that of its shape because of its status (S-FIT-5).
     is_resized: bool,
-    /// Whether the pod was placed by Berth and is not yet confirmed by a feed (S-CCH-1).
-    pub(crate) is_assumed: bool,
+    /// Set if the pod was placed by Berth and is not yet confirmed by a feed (S-CCH-1).
+    pub(crate) assumed: Option<AssumptionStamp>,
 }
 
 impl PlacedPod {
-    pub(crate) fn new(pod: Pod, is_assumed: bool) -> PlacedPod {
+    pub(crate) fn new(pod: Pod, assumed: Option<AssumptionStamp>) -> PlacedPod {
         PlacedPod {
             shape: pod.shape().clone(),
             start_time: pod.facts().preemption.start_time,
@@ -39,7 +40,7 @@ impl PlacedPod {
             key_hash: hash_of(pod.key()),
             is_resized: pod.facts().resized.is_some(),
             pod,
-            is_assumed,
+            assumed,
         }
     }
 
@@ -189,7 +190,7 @@ mod tests {
             spec: Some(core_v1::PodSpec::default()),
             ..Default::default()
         };
-        PlacedPod::new(Cluster::new().compile_pod(&pod).unwrap(), false)
+        PlacedPod::new(Cluster::new().compile_pod(&pod).unwrap(), None)
     }
 
     /// Checks that a table that is copied and read at odd times equals a plain list, and that copies do not change.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::node_table::NodeTable;
 use super::pod_table::{PlacedPod, PodTable};
+use super::stamp::AssumptionStamp;
 use super::topology::DomainId;
 use super::usage::UsageTable;
 use crate::kernel::balance_of;
@@ -36,7 +37,7 @@ impl Shard {
         self.touch(row, version);
     }
 
-    /// Replaces the node object of a row; its pods stay.
+    /// Replaces the node object of a row; its pods stay, and so does its fence.
     pub(crate) fn replace_node(
         &mut self,
         row: usize,
@@ -45,8 +46,18 @@ impl Shard {
         version: u64,
     ) {
         let nodes = Arc::make_mut(&mut self.nodes);
+        let is_fenced = nodes.fenced.contains(row);
         nodes.remove(row);
         nodes.insert(row, node, domains);
+        nodes.set_fenced(row, is_fenced);
+        nodes.version = version;
+        self.touch(row, version);
+    }
+
+    /// Fences the node of a row, or lifts its fence.
+    pub(crate) fn set_fenced(&mut self, row: usize, is_fenced: bool, version: u64) {
+        let nodes = Arc::make_mut(&mut self.nodes);
+        nodes.set_fenced(row, is_fenced);
         nodes.version = version;
         self.touch(row, version);
     }
@@ -69,8 +80,8 @@ impl Shard {
     }
 
     /// Puts a pod whose room is taken into the list of the row.
-    pub(crate) fn list_pod(&mut self, row: usize, pod: Pod, is_assumed: bool) {
-        Arc::make_mut(&mut self.pods).push(row, PlacedPod::new(pod, is_assumed));
+    pub(crate) fn list_pod(&mut self, row: usize, pod: Pod, assumed: Option<AssumptionStamp>) {
+        Arc::make_mut(&mut self.pods).push(row, PlacedPod::new(pod, assumed));
     }
 
     /// Takes a pod off the node of a row.
@@ -91,7 +102,7 @@ impl Shard {
         let Some(placed) = pods.iter_mut().find(|placed| placed.pod.key() == pod.key()) else {
             return;
         };
-        *placed = PlacedPod::new(pod, placed.is_assumed);
+        *placed = PlacedPod::new(pod, placed.assumed);
         if let Some(version) = version {
             self.touch(row, version);
         }

@@ -2,10 +2,14 @@
 
 use std::sync::Arc;
 
+use berth_proto::core_v1;
+use berth_proto::meta_v1::ObjectMeta;
+
 use super::Snapshot;
 use super::shard::Shard;
 use crate::error::{EngineError, check_wanted};
 use crate::model::Pod;
+use crate::model::key::ClaimKey;
 use crate::model::resources::Resources;
 
 /// One node as the scheduler sees it. Amounts: cpu in milli-units, everything else in whole units; zeros are left out.
@@ -51,6 +55,35 @@ impl Snapshot {
         self.pods_unless(&|| false).unwrap_or_default()
     }
 
+    /// The node of this name as an object, with the fields that lifecycle questions about its pods read: its name, its
+    /// taints with the times at which they began to evict, and the status of its condition `Ready` (L-GEN-7).
+    pub fn node_object(&self, name: &str) -> Option<core_v1::Node> {
+        Some(self.node_named(name)?.lifecycle_object(self.model.names()))
+    }
+
+    /// The claim of this name as an object, with the fields that lifecycle questions about its pods read: its name and
+    /// the access modes that it requests (L-GEN-7).
+    pub fn claim_object(
+        &self,
+        namespace: &str,
+        name: &str,
+    ) -> Option<core_v1::PersistentVolumeClaim> {
+        let key = ClaimKey { namespace: namespace.into(), name: name.into() };
+        let claim = self.storage.claims.get(&key)?;
+        Some(core_v1::PersistentVolumeClaim {
+            metadata: Some(ObjectMeta {
+                namespace: namespace.to_owned(),
+                name: name.to_owned(),
+                ..ObjectMeta::default()
+            }),
+            spec: Some(core_v1::PersistentVolumeClaimSpec {
+                access_modes: claim.access_modes.names().map(ToOwned::to_owned).collect(),
+                ..core_v1::PersistentVolumeClaimSpec::default()
+            }),
+            status: None,
+        })
+    }
+
     /// Nodes like [`Snapshot::nodes`]; `cancelled` is called once for each shard, and once before sorting.
     ///
     /// # Errors
@@ -81,7 +114,7 @@ impl Snapshot {
                 views.extend(shard.pods.of(row).iter().map(|placed| PodView {
                     pod: placed.pod.clone(),
                     node: node.facts().name.clone(),
-                    assumed: placed.is_assumed,
+                    assumed: placed.assumed.is_some(),
                 }));
             }
         }

@@ -127,7 +127,7 @@ fn outcome(decision: Result<Decision, EngineError>) -> Result<Outcome, EngineErr
     decision.map(|decision| {
         let mut outcome = decision.outcome;
         if let Outcome::Placed(placement) = &mut outcome {
-            placement.assumed = false;
+            (placement.assumed, placement.stamp) = (false, None);
         }
         outcome
     })

@@ -76,7 +76,7 @@ fn outcomes(results: &[Result<Decision, EngineError>]) -> Vec<Result<Outcome, En
     let of = |decision: &Decision| {
         let mut outcome = decision.outcome.clone();
         if let Outcome::Placed(placement) = &mut outcome {
-            placement.assumed = false;
+            (placement.assumed, placement.stamp) = (false, None);
         }
         outcome
     };

@@ -10,9 +10,12 @@
     reason = "a test fails by panicking, and prints how much it compared"
 )]
 
+mod allowance;
 mod concurrency;
 mod corpus;
 mod determinism;
+mod fences;
+mod fixed_points;
 mod gang;
 mod incremental;
 mod limits;

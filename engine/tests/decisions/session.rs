@@ -62,7 +62,7 @@ proptest! {
         prop_assert_eq!(before, View::of(&fork, &probes(&crowd)));
     }
 
-    /// The same work has the same results on a fork as on a cluster, whatever evaluations the cluster has cached.
+    /// A fork gives the results that a cluster gives for equal work, whatever evaluations the cluster has cached.
     #[test]
     fn a_session_is_a_cluster(
         crowd in crowd(Company::Any, 1..7, 2..20),

@@ -1,7 +1,7 @@
 //! Simulations: the questions of an autoscaler, with the answers compared with straightforward computations.
 
 mod consolidate;
-mod drain;
+pub(crate) mod drain;
 mod fit;
 mod headroom;
 mod scale_in;

@@ -1,7 +1,5 @@
 //! A server with a low-level client: one connection a request, and every chunk visible.
 
-#![allow(dead_code, reason = "two test binaries use different parts")]
-
 use std::io::{BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::Duration;

@@ -153,6 +153,7 @@ fn load_spec(flags: &Flags) -> Result<LoadSpec, CommandError> {
             mode: if flags.assume { PlaceMode::Assume } else { PlaceMode::DryRun },
             tie_break: flags.tie_break.to_wire(flags.seed),
             timeout: seconds("timeout", flags.timeout)?,
+            ..PlaceOptions::default()
         },
         arrival,
         concurrency: flags.concurrency,

@@ -3,7 +3,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use berth_client::Mode;
-use berth_proto::berth_v1::{PlaceBatchRequest, PlaceRequest, PlaceStreamRequest, PodKey};
+use berth_proto::berth_v1::{
+    PlaceBatchRequest, PlaceMode, PlaceRequest, PlaceStreamRequest, PodKey,
+};
 use berth_proto::core_v1::Pod;
 use prost::Message as _;
 
@@ -47,14 +49,22 @@ impl Requests {
     pub fn new(pods: &[Pod], spec: &LoadSpec) -> Self {
         debug_assert!(!pods.is_empty());
         let (mode, tie_break) = (spec.options.mode.into(), spec.options.tie_break);
+        // A run may take longer than any time to live: what it assumes stays until it is deleted.
+        let assume_ttl_ms = (spec.options.mode == PlaceMode::Assume).then_some(0);
+        let admit = spec.options.admit;
         let shared = match spec.mode {
             Mode::Unary => {
-                PlaceRequest { mode, tie_break, ..PlaceRequest::default() }.encode_to_vec()
+                PlaceRequest { mode, tie_break, admit, assume_ttl_ms, ..Default::default() }
+                    .encode_to_vec()
             }
-            Mode::Batch => PlaceBatchRequest { mode, tie_break, ..PlaceBatchRequest::default() }
-                .encode_to_vec(),
-            Mode::Stream => PlaceStreamRequest { mode, tie_break, ..PlaceStreamRequest::default() }
-                .encode_to_vec(),
+            Mode::Batch => {
+                PlaceBatchRequest { mode, tie_break, admit, assume_ttl_ms, ..Default::default() }
+                    .encode_to_vec()
+            }
+            Mode::Stream => {
+                PlaceStreamRequest { mode, tie_break, admit, assume_ttl_ms, ..Default::default() }
+                    .encode_to_vec()
+            }
         };
         Self {
             pods: pods.iter().map(PodTemplate::new).collect(),
@@ -178,7 +188,7 @@ mod tests {
 
     #[test]
     fn messages_equal_the_encoded_types() {
-        let (mode, tie_break) = (2, Some(TieBreak { rule: 1, seed: 300 }));
+        let (mode, tie_break, assume_ttl_ms) = (2, Some(TieBreak { rule: 1, seed: 300 }), Some(0));
         let unary = Requests::new(&pods(), &spec(Mode::Unary, 1, 1));
         let batch = Requests::new(&pods(), &spec(Mode::Batch, 6, 2));
         let stream = Requests::new(&pods(), &spec(Mode::Stream, 3, 1));
@@ -190,20 +200,28 @@ mod tests {
             };
             let sent = unary.next();
             let pod = Some(pod(sequence).into());
-            let expected = PlaceRequest { pod, mode, tie_break, ..PlaceRequest::default() };
+            let expected =
+                PlaceRequest { pod, mode, tie_break, assume_ttl_ms, ..Default::default() };
             assert_eq!(PlaceRequest::decode(sent.message.as_slice()).unwrap(), expected);
             assert_eq!((sent.sequence, sent.n_pods), (sequence as u64, 1));
 
             let sent = batch.next();
             let default = PlaceBatchRequest::default();
-            let expected = PlaceBatchRequest { entries: entries(2), mode, tie_break, ..default };
+            let expected = PlaceBatchRequest {
+                entries: entries(2),
+                mode,
+                tie_break,
+                assume_ttl_ms,
+                ..default
+            };
             assert_eq!(PlaceBatchRequest::decode(sent.message.as_slice()).unwrap(), expected);
             assert_eq!(sent.n_pods, 6);
 
             let sent = stream.next();
             let (sequence, entries) = (sequence as u64, entries(1));
             let default = PlaceStreamRequest::default();
-            let expected = PlaceStreamRequest { sequence, entries, mode, tie_break, ..default };
+            let expected =
+                PlaceStreamRequest { sequence, entries, mode, tie_break, assume_ttl_ms, ..default };
             assert_eq!(PlaceStreamRequest::decode(sent.message.as_slice()).unwrap(), expected);
         }
     }

@@ -174,6 +174,8 @@ async fn arrive(
         pod: Some(task.to_wire().into()),
         mode: PlaceMode::Assume.into(),
         tie_break: spec.tie_break,
+        // A trace may take longer than any time to live; its pods leave by deletion.
+        assume_ttl_ms: Some(0),
         ..PlaceRequest::default()
     };
     let start = Instant::now();

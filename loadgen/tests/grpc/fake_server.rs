@@ -218,6 +218,7 @@ impl FakeServer {
                         as u32,
                     assumed,
                     volumes: None,
+                    assumption: None,
                 })
             }
         };
@@ -375,7 +376,7 @@ impl PlacementService for FakeServer {
     ) -> Result<Response<PlaceResponse>, Status> {
         let PlaceRequest { pod, mode, .. } = request.into_inner();
         let decision = Some(self.decide(pod.map(|pod| *pod), mode).await?);
-        Ok(Response::new(PlaceResponse { decision }))
+        Ok(Response::new(PlaceResponse { decision, admission: None }))
     }
 
     async fn place_batch(
@@ -400,7 +401,7 @@ impl PlacementService for FakeServer {
         if self.faults.forgets == Some(Forgets::Granted) {
             self.state().pods.retain(|name, _| !name.starts_with("assumed-"));
         }
-        Ok(Response::new(PlaceBatchResponse { results, gang: None }))
+        Ok(Response::new(PlaceBatchResponse { results, ..PlaceBatchResponse::default() }))
     }
 
     async fn place_stream(
@@ -415,7 +416,14 @@ impl PlacementService for FakeServer {
             while let (true, Ok(Some(request))) = (n_left > 0, requests.message().await) {
                 let PlaceStreamRequest { sequence, entries, mode, .. } = request;
                 let results = server.decide_entries(entries, mode).await;
-                answers.send(Ok(PlaceStreamResponse { sequence, results })).await.ok();
+                answers
+                    .send(Ok(PlaceStreamResponse {
+                        sequence,
+                        results,
+                        ..PlaceStreamResponse::default()
+                    }))
+                    .await
+                    .ok();
                 n_left -= 1;
             }
             if n_left == 0 && drains_after.is_some() {
@@ -423,6 +431,31 @@ impl PlacementService for FakeServer {
             }
         });
         Ok(Response::new(ReceiverStream::new(receiver)))
+    }
+
+    async fn confirm(
+        &self,
+        _: Request<ConfirmRequest>,
+    ) -> Result<Response<ConfirmResponse>, Status> {
+        Err(Status::unimplemented("the load generator does not call it"))
+    }
+
+    async fn extend(&self, _: Request<ExtendRequest>) -> Result<Response<ExtendResponse>, Status> {
+        Err(Status::unimplemented("the load generator does not call it"))
+    }
+
+    async fn release(
+        &self,
+        _: Request<ReleaseRequest>,
+    ) -> Result<Response<ReleaseResponse>, Status> {
+        Err(Status::unimplemented("the load generator does not call it"))
+    }
+
+    async fn list_assumed(
+        &self,
+        _: Request<ListAssumedRequest>,
+    ) -> Result<Response<ListAssumedResponse>, Status> {
+        Err(Status::unimplemented("the load generator does not call it"))
     }
 
     async fn explain(

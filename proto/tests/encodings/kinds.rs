@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use berth_proto::{apps_v1, core_v1, policy_v1, scheduling_v1, storage_v1};
+use berth_proto::{apps_v1, batch_v1, core_v1, node_v1, policy_v1, scheduling_v1, storage_v1};
 use k8s_openapi::List;
 use k8s_openapi::api as openapi;
 use k8s_pb::api as pb;
@@ -68,7 +68,7 @@ pub(crate) fn kind(name: &str) -> &'static Kind {
 }
 
 /// The objects, then their lists.
-pub(crate) static KINDS: [Kind; 35] = [
+pub(crate) static KINDS: [Kind; 49] = [
     Kind::of::<core_v1::Pod, pb::core::v1::Pod, openapi::core::v1::Pod>("k8s.io.api.core.v1.Pod"),
     Kind::of::<core_v1::Node, pb::core::v1::Node, openapi::core::v1::Node>(
         "k8s.io.api.core.v1.Node",
@@ -106,6 +106,18 @@ pub(crate) static KINDS: [Kind; 35] = [
     Kind::of::<apps_v1::DaemonSet, pb::apps::v1::DaemonSet, openapi::apps::v1::DaemonSet>(
         "k8s.io.api.apps.v1.DaemonSet",
     ),
+    Kind::of::<apps_v1::Deployment, pb::apps::v1::Deployment, openapi::apps::v1::Deployment>(
+        "k8s.io.api.apps.v1.Deployment",
+    ),
+    Kind::of::<batch_v1::Job, pb::batch::v1::Job, openapi::batch::v1::Job>(
+        "k8s.io.api.batch.v1.Job",
+    ),
+    Kind::of::<batch_v1::CronJob, pb::batch::v1::CronJob, openapi::batch::v1::CronJob>(
+        "k8s.io.api.batch.v1.CronJob",
+    ),
+    Kind::of::<core_v1::PodTemplate, pb::core::v1::PodTemplate, openapi::core::v1::PodTemplate>(
+        "k8s.io.api.core.v1.PodTemplate",
+    ),
     Kind::of::<
         storage_v1::StorageClass,
         pb::storage::v1::StorageClass,
@@ -137,6 +149,15 @@ pub(crate) static KINDS: [Kind; 35] = [
         pb::scheduling::v1::PriorityClass,
         openapi::scheduling::v1::PriorityClass,
     >("k8s.io.api.scheduling.v1.PriorityClass"),
+    Kind::of::<core_v1::LimitRange, pb::core::v1::LimitRange, openapi::core::v1::LimitRange>(
+        "k8s.io.api.core.v1.LimitRange",
+    ),
+    Kind::of::<core_v1::ResourceQuota, pb::core::v1::ResourceQuota, openapi::core::v1::ResourceQuota>(
+        "k8s.io.api.core.v1.ResourceQuota",
+    ),
+    Kind::of::<node_v1::RuntimeClass, pb::node::v1::RuntimeClass, openapi::node::v1::RuntimeClass>(
+        "k8s.io.api.node.v1.RuntimeClass",
+    ),
     Kind::of::<core_v1::PodList, pb::core::v1::PodList, List<openapi::core::v1::Pod>>(
         "k8s.io.api.core.v1.PodList",
     ),
@@ -182,6 +203,22 @@ pub(crate) static KINDS: [Kind; 35] = [
         List<openapi::apps::v1::DaemonSet>,
     >("k8s.io.api.apps.v1.DaemonSetList"),
     Kind::of::<
+        apps_v1::DeploymentList,
+        pb::apps::v1::DeploymentList,
+        List<openapi::apps::v1::Deployment>,
+    >("k8s.io.api.apps.v1.DeploymentList"),
+    Kind::of::<batch_v1::JobList, pb::batch::v1::JobList, List<openapi::batch::v1::Job>>(
+        "k8s.io.api.batch.v1.JobList",
+    ),
+    Kind::of::<batch_v1::CronJobList, pb::batch::v1::CronJobList, List<openapi::batch::v1::CronJob>>(
+        "k8s.io.api.batch.v1.CronJobList",
+    ),
+    Kind::of::<
+        core_v1::PodTemplateList,
+        pb::core::v1::PodTemplateList,
+        List<openapi::core::v1::PodTemplate>,
+    >("k8s.io.api.core.v1.PodTemplateList"),
+    Kind::of::<
         storage_v1::StorageClassList,
         pb::storage::v1::StorageClassList,
         List<openapi::storage::v1::StorageClass>,
@@ -216,4 +253,19 @@ pub(crate) static KINDS: [Kind; 35] = [
         pb::scheduling::v1::PriorityClassList,
         List<openapi::scheduling::v1::PriorityClass>,
     >("k8s.io.api.scheduling.v1.PriorityClassList"),
+    Kind::of::<
+        core_v1::LimitRangeList,
+        pb::core::v1::LimitRangeList,
+        List<openapi::core::v1::LimitRange>,
+    >("k8s.io.api.core.v1.LimitRangeList"),
+    Kind::of::<
+        core_v1::ResourceQuotaList,
+        pb::core::v1::ResourceQuotaList,
+        List<openapi::core::v1::ResourceQuota>,
+    >("k8s.io.api.core.v1.ResourceQuotaList"),
+    Kind::of::<
+        node_v1::RuntimeClassList,
+        pb::node::v1::RuntimeClassList,
+        List<openapi::node::v1::RuntimeClass>,
+    >("k8s.io.api.node.v1.RuntimeClassList"),
 ];

@@ -14,9 +14,11 @@
 mod access;
 mod api_reference;
 mod descriptors;
+mod fields;
 mod json;
 mod kinds;
 mod malformed;
 mod protobuf;
 mod random;
 mod recorded;
+mod requests;

@@ -13,15 +13,21 @@ use crate::kinds::KINDS;
 /// Messages that are always present, because Kubernetes' schema requires them and `k8s-openapi` writes them even if
 /// they are absent. The same holds for the one required field of an inlined message, because writing it creates the
 /// message.
-const ALWAYS: [&str; 21] = [
+const ALWAYS: [&str; 27] = [
     "Binding.target",
     "CSIDriver.spec",
     "CSINode.spec",
+    "CronJob.spec",
+    "CronJobSpec.jobTemplate",
     "DaemonSetSpec.selector",
     "DaemonSetSpec.template",
+    "Deployment.spec",
+    "DeploymentSpec.selector",
+    "DeploymentSpec.template",
     "EphemeralContainer.ephemeralContainerCommon",
     "EphemeralContainerCommon.name",
     "HTTPGetAction.port",
+    "JobSpec.template",
     "NodeAffinity.requiredDuringSchedulingIgnoredDuringExecution",
     "PersistentVolumeClaimTemplate.spec",
     "PreferredSchedulingTerm.preference",
@@ -157,6 +163,10 @@ impl Random {
             Kind::Bool => Value::Bool(self.below(2) == 0),
             Kind::Int32 => Value::I32(*self.pick(&[0, 1, -1, 8080, i32::MAX, i32::MIN])),
             Kind::Int64 => Value::I64(*self.pick(&[0, 1, -1, 1 << 40, i64::MAX, i64::MIN])),
+            Kind::Uint32 => Value::U32(*self.pick(&[0, 1, u32::MAX])),
+            Kind::Uint64 => Value::U64(*self.pick(&[0, 1, 1 << 63, u64::MAX])),
+            Kind::Double => Value::F64(*self.pick(&[0.0, 0.5, -1e300])),
+            Kind::Enum(_) => Value::EnumNumber(*self.pick(&[0, 1, 2, 77, -1])),
             Kind::Message(message) if is_scalar(message) => self.scalar(message),
             Kind::Message(message) => Value::Message(self.message(message, depth + 1)),
             kind => panic!("no value for kind {kind:?}"),
@@ -172,7 +182,9 @@ impl Random {
             // Years 1970 to 9999, what both JSON writers accept.
             "Time" => value
                 .set_field_by_name("seconds", Value::I64((self.next() % 253_000_000_000) as i64)),
+            // The type is always written (W-PB-10).
             "IntOrString" if self.below(2) == 0 => {
+                value.set_field_by_name("type", Value::I64(0));
                 value.set_field_by_name("intVal", Value::I32(*self.pick(&[0, 80, -1, i32::MAX])));
             }
             "IntOrString" => {

@@ -44,8 +44,7 @@ pub enum BindError {
         /// Message of the server, safe to show.
         message: String,
     },
-    /// It is unknown whether the pod is bound: there was no answer, and none when the pod was read afterwards. It may
-    /// still be bound.
+    /// The API server answered neither the binding nor the read of the pod afterwards, so the pod may be bound or not.
     #[error("whether the pod is bound is not known: {reason}")]
     Unreachable {
         /// The error, safe to show.

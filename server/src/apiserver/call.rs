@@ -32,7 +32,7 @@ pub enum CallFailure {
         /// Pause that the server requested.
         retry_after: Option<Duration>,
     },
-    /// It is unknown whether the server did it: no answer, a truncated one, or one of 500 to 599.
+    /// The request may have been carried out or not: no answer, a truncated one, or a status of 500 to 599.
     #[error("no usable answer from the API server: {reason}")]
     Unknown {
         /// HTTP status, if there was an answer.

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use berth_client::{Client, Credentials};
+use berth_engine::workload::DaemonNode;
 use berth_engine::{Plugin, PodKey};
 use berth_proto::berth_v1::{
     self as wire, BatchEntry, ExplainResponse, ListCandidatesResponse, PlaceBatchResponse,
@@ -17,12 +18,16 @@ use berth_proto::berth_v1::{
 use berth_proto::core_v1;
 
 pub(super) use counts::Counts;
+use local::Files;
 pub(super) use local::Local;
 use remote::Remote;
 
-use super::what_if::{Change, WhatIfArgs};
+use super::input::InputArgs;
+use super::lenient::{self, LenientArgs};
+use super::what_if::{Change, SupposedPods, WhatIfArgs};
 use super::{CliError, manifest, output};
 use crate::config::file::{TieBreakRule, parse_seed};
+use crate::feed::file::UnknownFields;
 use crate::policy::Profiles;
 
 /// Flags that select the backend.
@@ -35,6 +40,9 @@ pub struct BackendArgs {
     /// Server to ask instead, for example `http://127.0.0.1:7420`
     #[arg(long, value_name = "URL")]
     pub server: Option<String>,
+    /// How strictly files are read.
+    #[command(flatten)]
+    pub lenient: LenientArgs,
     /// Trusted authorities, and the client's credentials.
     #[command(flatten)]
     pub credentials: Credentials,
@@ -61,7 +69,7 @@ pub(super) enum Backend {
 const MAX_REFUSED_LINES: usize = 100;
 
 impl BackendArgs {
-    /// Loads the dump or connects, and applies the suppositions. Objects of the dump that are refused are kept for
+    /// Loads the dump or connects, and applies the suppositions, whose files are read as `input` says. Objects of the dump that are refused are kept for
     /// [`Backend::tell`]; the rest is used.
     ///
     /// Only the dump's pods for which `is_asked_for` holds are kept as they were written. The caller has to call
@@ -69,13 +77,16 @@ impl BackendArgs {
     pub(super) async fn open(
         &self,
         what_if: &WhatIfArgs,
+        input: &InputArgs,
+        supposed_pods: SupposedPods,
         is_asked_for: impl Fn(&core_v1::Pod) -> bool + Sync,
     ) -> Result<Backend, CliError> {
+        let unknown_fields = self.lenient.unknown_fields();
         let (mut backend, written) = if let Some(url) = &self.server {
             let client = Client::connect_with(url, 1, &self.credentials)
                 .await
                 .map_err(|error| CliError::Request(error.to_string()))?;
-            let remote = Remote::new(url, client, self.wire_tie_break());
+            let remote = Remote::new(url, client, self.wire_tie_break(), unknown_fields);
             (Backend::Server(Box::new(remote)), Vec::new())
         } else {
             let profiles = match &self.scheduler_config {
@@ -84,15 +95,17 @@ impl BackendArgs {
             };
             let tie_break = self.tie_break.unwrap_or_default().with_seed(self.seed.unwrap_or(0));
             let files = &self.cluster_files;
+            let read = Files { paths: files, unknown_fields };
             let (local, written) =
-                Local::load(files, &is_asked_for, what_if.cordoned(), profiles, tie_break)?;
+                Local::load(read, &is_asked_for, what_if.cordoned(), profiles, tie_break)?;
             (Backend::Local(Box::new(local)), written)
         };
-        if !what_if.is_empty()
-            && let Err(error) = what_if.suppose(&mut backend, &written, is_asked_for).await
-        {
-            backend.close().await;
-            return Err(error);
+        if !what_if.is_empty() {
+            let suppositions = what_if.with(input, supposed_pods);
+            if let Err(error) = suppositions.suppose(&mut backend, &written, is_asked_for).await {
+                backend.close().await;
+                return Err(error);
+            }
         }
         Ok(backend)
     }
@@ -113,7 +126,9 @@ impl Backend {
     /// Warnings for the reader of the answer, a sentence each; a server keeps its own to itself.
     pub(super) fn notes(&self) -> Vec<String> {
         match self {
-            Backend::Local(local) => local.profiles.warnings().to_vec(),
+            Backend::Local(local) => {
+                local.profiles.warnings().iter().chain(&local.notes).cloned().collect()
+            }
             Backend::Server(_) => Vec::new(),
         }
     }
@@ -123,6 +138,14 @@ impl Backend {
         match self {
             Backend::Local(local) => local.what_if.as_deref(),
             Backend::Server(remote) => remote.what_if.as_deref(),
+        }
+    }
+
+    /// Treatment of objects with unknown fields in files.
+    pub(super) fn unknown_fields(&self) -> UnknownFields {
+        match self {
+            Backend::Local(local) => local.unknown_fields,
+            Backend::Server(remote) => remote.unknown_fields,
         }
     }
 
@@ -144,6 +167,7 @@ impl Backend {
             if n_more > 0 {
                 output::note(&format!("refused: {} more", output::count(n_more, "object")));
             }
+            lenient::warn(&local.warnings);
         }
         for note in notes {
             output::note(&format!("note: {note}"));
@@ -153,7 +177,7 @@ impl Backend {
     /// Decides pods by priority and then in order, each seeing those decided before it as placed; returns one result
     /// per pod in the order of the entries, replicas expanded.
     ///
-    /// `assume` makes a server keep the placements; a dump is never changed.
+    /// `assume` keeps the placements, in a fork if there is one; a dump itself is never changed.
     pub(super) async fn place(
         &self,
         entries: Vec<BatchEntry>,
@@ -161,7 +185,7 @@ impl Backend {
         gang: Option<wire::Gang>,
     ) -> Result<PlaceBatchResponse, CliError> {
         match self {
-            Backend::Local(local) => local.place(entries, gang),
+            Backend::Local(local) => local.place(entries, assume, gang),
             Backend::Server(remote) => remote.place(entries, assume, gang).await,
         }
     }
@@ -173,7 +197,7 @@ impl Backend {
         node_names: Vec<String>,
     ) -> Result<ExplainResponse, CliError> {
         match self {
-            Backend::Local(local) => local.explain(&pod, &node_names),
+            Backend::Local(local) => local.explain(pod, &node_names),
             Backend::Server(remote) => remote.explain(pod, node_names).await,
         }
     }
@@ -185,7 +209,7 @@ impl Backend {
         options: PreemptOptions,
     ) -> Result<PreemptResponse, CliError> {
         match self {
-            Backend::Local(local) => local.preempt(&pod, &options),
+            Backend::Local(local) => local.preempt(pod, &options),
             Backend::Server(remote) => remote.preempt(pod, options).await,
         }
     }
@@ -197,7 +221,7 @@ impl Backend {
         options: PreemptOptions,
     ) -> Result<ListCandidatesResponse, CliError> {
         match self {
-            Backend::Local(local) => local.list_candidates(&pod, &options),
+            Backend::Local(local) => local.list_candidates(pod, &options),
             Backend::Server(remote) => remote.list_candidates(pod, options).await,
         }
     }
@@ -231,7 +255,49 @@ impl Backend {
                 local.fork(what_if);
                 Ok(())
             }
-            Backend::Server(remote) => remote.open_session(what_if).await,
+            Backend::Server(remote) => remote.open_session(Some(what_if)).await,
+        }
+    }
+
+    /// Makes sure that changes stay this command's own: opens a session, unless there is one. A dump belongs to the
+    /// command anyway.
+    pub(super) async fn fork_if_live(&mut self) -> Result<(), CliError> {
+        match self {
+            Backend::Local(_) => Ok(()),
+            Backend::Server(remote) if remote.has_session() => Ok(()),
+            Backend::Server(remote) => remote.open_session(None).await,
+        }
+    }
+
+    /// Adds to the line that describes the suppositions.
+    pub(super) fn add_to_what_if(&mut self, text: &str) {
+        let line = match self {
+            Backend::Local(local) => &mut local.what_if,
+            Backend::Server(remote) => &mut remote.what_if,
+        };
+        if let Some(line) = line {
+            line.push_str("; ");
+            line.push_str(text);
+        }
+    }
+
+    /// The nodes, as the controller of DaemonSets reads them, by name.
+    pub(super) async fn daemon_nodes(&self) -> Result<Vec<DaemonNode>, CliError> {
+        match self {
+            Backend::Local(local) => Ok(local.daemon_nodes()),
+            Backend::Server(remote) => remote.daemon_nodes().await,
+        }
+    }
+
+    /// Adds objects other than nodes and pods to the fork, without those that it has; returns the index and reason of
+    /// refused ones.
+    pub(super) async fn apply_missing(
+        &self,
+        changes: Vec<Change>,
+    ) -> Result<Vec<(usize, String)>, CliError> {
+        match self {
+            Backend::Local(local) => Ok(local.apply_missing(&changes)),
+            Backend::Server(remote) => remote.apply(changes, true).await,
         }
     }
 
@@ -242,7 +308,7 @@ impl Backend {
     ) -> Result<Vec<(usize, String)>, CliError> {
         match self {
             Backend::Local(local) => Ok(local.apply(&changes)),
-            Backend::Server(remote) => remote.apply(changes).await,
+            Backend::Server(remote) => remote.apply(changes, false).await,
         }
     }
 

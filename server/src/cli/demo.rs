@@ -157,6 +157,8 @@ async fn start(args: &DemoArgs) -> Result<Server, CliError> {
         // refused.
         limits: Limits {
             load: LoadLimits { max_queue_time: MAX_QUEUE_TIME, ..LoadLimits::default() },
+            // The pods that the demo has placed are there for as long as it serves.
+            assume_ttl: Duration::ZERO,
             ..Limits::default()
         },
         ..ServerOptions::default()

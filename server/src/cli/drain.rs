@@ -2,6 +2,7 @@
 
 mod text;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use berth_proto::berth_v1::{
@@ -9,12 +10,14 @@ use berth_proto::berth_v1::{
 };
 use serde::Serialize;
 
-use super::CliError;
 use super::backend::{self, Backend, BackendArgs};
+use super::input::InputArgs;
 use super::lifecycle::moment::NowArgs;
 use super::output::{self, Format};
-use super::what_if::WhatIfArgs;
+use super::what_if::{SupposedPods, WhatIfArgs};
+use super::{CliError, lenient, manifest};
 use crate::escape::printable_lines;
+use crate::feed::file::{Dump, UnknownFields};
 
 const EXIT_STATUS: &str = "\
     Exit status: 0 when every node can go; 1 when one cannot, or nothing could be decided; 2 for a wrong command line.";
@@ -24,8 +27,13 @@ const EXIT_STATUS: &str = "\
 #[command(after_help = backend::after_help(EXIT_STATUS))]
 pub struct DrainArgs {
     /// Nodes to be emptied, in this order
-    #[arg(value_name = "NODE", required = true)]
+    #[arg(value_name = "NODE", required_unless_present = "filename")]
     nodes: Vec<String>,
+    /// File with Nodes to be emptied too, as for kubectl (a folder, or `-` for standard input); repeatable
+    #[arg(short, long, value_name = "FILE")]
+    filename: Vec<PathBuf>,
+    #[command(flatten)]
+    input: InputArgs,
     #[command(flatten)]
     backend: BackendArgs,
     #[command(flatten)]
@@ -113,10 +121,21 @@ impl DrainArgs {
         }
     }
 
-    fn request(&self) -> SimulateDrainRequest {
+    /// The nodes to be emptied, in order.
+    fn node_names(&self, unknown_fields: UnknownFields) -> Result<Vec<String>, CliError> {
+        let mut names = self.nodes.clone();
+        for path in &self.filename {
+            for dump in self.input.read(path, unknown_fields)? {
+                names.append(&mut nodes_of(&dump)?);
+            }
+        }
+        Ok(names)
+    }
+
+    fn request(&self, node_names: Vec<String>) -> SimulateDrainRequest {
         let (kept, pods) = (&self.nodes_kept, &self.pods_kept);
         SimulateDrainRequest {
-            node_names: self.nodes.clone(),
+            node_names,
             mode: self.mode().into(),
             destination_node_names: self.to.clone(),
             node_rules: Some(NodeRules {
@@ -159,14 +178,40 @@ struct DrainOutput<'a> {
 /// # Errors
 /// An unreadable file, an impossible supposition, a server that cannot be reached.
 pub async fn run(args: DrainArgs) -> Result<ExitCode, CliError> {
-    let backend = args.backend.open(&args.what_if, |_| false).await?;
-    let answered = answer(&args, &backend).await;
+    let node_names = args.node_names(args.backend.lenient.unknown_fields())?;
+    let (what_if, supposed) = (&args.what_if, SupposedPods::Placed);
+    let backend = args.backend.open(what_if, &args.input, supposed, |_| false).await?;
+    let answered = answer(&args, node_names, &backend).await;
     backend.close().await;
     answered
 }
 
-async fn answer(args: &DrainArgs, backend: &Backend) -> Result<ExitCode, CliError> {
-    let drained = backend.simulate_drain(args.request()).await?;
+/// The names of the nodes of a file, which holds nothing else.
+fn nodes_of(dump: &Dump) -> Result<Vec<String>, CliError> {
+    let others = dump.pods.iter().map(|pod| ("Pod", &pod.location));
+    let workloads = dump.workloads.iter().map(|one| (one.value.kind().name(), &one.location));
+    let objects = dump.objects.iter().map(|one| (one.value.as_wire().kind().name(), &one.location));
+    if let Some((kind, location)) = others.chain(workloads).chain(objects).next() {
+        return Err(CliError::Request(format!(
+            "{location}: `-f` names Nodes to be emptied, not a {kind}; `--what-if` supposes that it is there"
+        )));
+    }
+    if let Some(refused) = dump.refused.first().or(dump.misspelt_kinds.listed.first()) {
+        return Err(CliError::Request(refused.to_string()));
+    }
+    lenient::warn(&dump.warnings);
+    if let Some(kind) = dump.ignored_kinds.keys().next() {
+        return Err(CliError::Request(format!("`-f` names Nodes to be emptied, not a {kind}")));
+    }
+    Ok(dump.nodes.iter().map(|node| manifest::node_name(&node.value).to_owned()).collect())
+}
+
+async fn answer(
+    args: &DrainArgs,
+    node_names: Vec<String>,
+    backend: &Backend,
+) -> Result<ExitCode, CliError> {
+    let drained = backend.simulate_drain(args.request(node_names)).await?;
     let (what_if, notes) = (backend.what_if(), backend.notes());
     let answer = DrainOutput { drained: &drained, what_if, notes: &notes };
     match output::structured(args.output, &answer)? {

@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use berth_engine::StatusCode;
@@ -12,9 +13,11 @@ use berth_proto::core_v1::Pod;
 use serde::Serialize;
 
 use super::backend::{self, Backend, BackendArgs};
+use super::given::{Names, One};
+use super::input::InputArgs;
 use super::output::{self, Format};
-use super::what_if::WhatIfArgs;
-use super::{CliError, manifest, outcome, pods, preempt};
+use super::what_if::{SupposedPods, WhatIfArgs};
+use super::{CliError, admission, manifest, outcome, preempt};
 use crate::escape::printable_lines;
 
 /// Number of node names that are listed for a group.
@@ -45,9 +48,16 @@ struct ExplainOutput<'a> {
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = backend::after_help(EXIT_STATUS))]
 pub struct ExplainArgs {
-    /// A file with one pod (`-` for standard input), or, with --cluster, `namespace/name` of a pod of the dump
-    #[arg(value_name = "POD")]
-    pod: String,
+    /// A file with one pod or workload (a folder, or `-` for standard input), or, with --cluster, `namespace/name` of a
+    /// pod of the dump
+    #[arg(value_name = "POD", required_unless_present = "filename")]
+    pod: Option<String>,
+    /// File with one pod or workload, as for kubectl: a Deployment, StatefulSet, DaemonSet, Job, CronJob and the like
+    /// stands for its first pod
+    #[arg(short, long, value_name = "FILE", conflicts_with = "pod")]
+    filename: Option<PathBuf>,
+    #[command(flatten)]
+    input: InputArgs,
     #[command(flatten)]
     backend: BackendArgs,
     #[command(flatten)]
@@ -69,19 +79,27 @@ pub struct ExplainArgs {
 /// An unreadable file, not exactly one pod, a refused pod, an unknown node, an impossible supposition, a server that
 /// cannot be reached.
 pub async fn run(args: ExplainArgs) -> Result<ExitCode, CliError> {
-    let asked_for = std::slice::from_ref(&args.pod);
-    let is_asked_for = |pod: &Pod| pods::is_named(pod, asked_for);
-    let backend = args.backend.open(&args.what_if, is_asked_for).await?;
-    let answered = answer(&args, &backend).await;
+    let names = Names::of(args.pod.as_slice(), args.filename.as_slice(), &args.input);
+    let is_asked_for = |pod: &Pod| names.is_named(pod);
+    let supposed = SupposedPods::Placed;
+    let mut backend = args.backend.open(&args.what_if, &args.input, supposed, is_asked_for).await?;
+    let answered = answer(&args, &names, &mut backend).await;
     backend.close().await;
     answered
 }
 
-async fn answer(args: &ExplainArgs, backend: &Backend) -> Result<ExitCode, CliError> {
-    let pod = pods::find_one(&args.pod, backend)?;
+async fn answer(
+    args: &ExplainArgs,
+    names: &Names<'_>,
+    backend: &mut Backend,
+) -> Result<ExitCode, CliError> {
+    let node = if let [node] = &args.nodes[..] { Some(node.as_str()) } else { None };
+    let One { pod, notes: of_pod, .. } = names.find_one(node, backend).await?;
     let name = manifest::name_of(&pod);
-    let notes = backend.notes();
+    let mut notes = backend.notes();
+    notes.extend(of_pod);
     let mut account = backend.explain(pod.clone(), args.nodes.clone()).await?;
+    notes.extend(admission::notes(account.admission.iter().map(|it| (&*name, it))));
     if let Some(unknown) = unknown_node(&args.nodes, &account) {
         return Err(CliError::Request(format!("the cluster has no node `{unknown}`")));
     }
@@ -153,6 +171,7 @@ fn text(name: &str, answer: &ExplainOutput<'_>, args: &ExplainArgs) -> String {
     } else {
         sections.extend(account.nodes.iter().map(one_node));
     }
+    sections.extend(admission::filled_in(account.admission.iter().map(|it| (name, it))));
     sections.join("\n\n")
 }
 

@@ -2,16 +2,20 @@
 
 mod text;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
+use berth_engine::workload::{Expansion, WorkloadKind};
 use berth_proto::berth_v1::{HeadroomRequest, HeadroomResponse};
 use berth_proto::core_v1::Pod;
 use serde::Serialize;
 
 use super::backend::{self, Backend, BackendArgs};
+use super::given::{Names, One};
+use super::input::InputArgs;
 use super::output::{self, Format};
-use super::what_if::WhatIfArgs;
-use super::{CliError, manifest, pods};
+use super::what_if::{SupposedPods, WhatIfArgs};
+use super::{CliError, admission, manifest, workloads};
 use crate::escape::printable_lines;
 use crate::service::autoscaler::headroom::{DEFAULT_LIMIT, MAX_LIMIT};
 
@@ -23,13 +27,16 @@ const EXIT_STATUS: &str = "\
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = backend::after_help(EXIT_STATUS))]
 pub struct HeadroomArgs {
-    /// A file with one pod (`-` for standard input), or, with --cluster, `namespace/name` of a pod of the dump, which
-    /// stays where it is
+    /// A file with one pod or workload (a folder, or `-` for standard input), or, with --cluster, `namespace/name` of a
+    /// pod of the dump, which stays where it is
     #[arg(value_name = "POD", required_unless_present = "filename")]
     pod: Option<String>,
-    /// File with one pod, as for kubectl
+    /// File with one pod or workload, as for kubectl: copies are made of the first pod of a Deployment, Job and the
+    /// like
     #[arg(short, long, value_name = "FILE", conflicts_with = "pod")]
-    filename: Option<String>,
+    filename: Option<PathBuf>,
+    #[command(flatten)]
+    input: InputArgs,
     #[command(flatten)]
     backend: BackendArgs,
     #[command(flatten)]
@@ -66,32 +73,43 @@ struct HeadroomOutput<'a> {
 /// An unreadable file, not exactly one pod, a refused pod, an unknown node, an impossible supposition, a server that
 /// cannot be reached.
 pub async fn run(args: HeadroomArgs) -> Result<ExitCode, CliError> {
-    let asked_for = args.pod.as_slice();
-    let is_asked_for = |pod: &Pod| pods::is_named(pod, asked_for);
-    let backend = args.backend.open(&args.what_if, is_asked_for).await?;
-    let answered = answer(&args, &backend).await;
+    let names = Names::of(args.pod.as_slice(), args.filename.as_slice(), &args.input);
+    let is_asked_for = |pod: &Pod| names.is_named(pod);
+    let supposed = SupposedPods::Placed;
+    let mut backend = args.backend.open(&args.what_if, &args.input, supposed, is_asked_for).await?;
+    let answered = answer(&args, &names, &mut backend).await;
     backend.close().await;
     answered
 }
 
-async fn answer(args: &HeadroomArgs, backend: &Backend) -> Result<ExitCode, CliError> {
-    let pod = find(args, backend)?;
+async fn answer(
+    args: &HeadroomArgs,
+    names: &Names<'_>,
+    backend: &mut Backend,
+) -> Result<ExitCode, CliError> {
+    let (pod, of_pod) = find(names, backend).await?;
     let name = manifest::name_of(&pod);
-    let (notes, what_if) = (backend.notes(), backend.what_if());
+    let mut notes = backend.notes();
+    notes.extend(of_pod);
+    let what_if = backend.what_if();
     let request = HeadroomRequest {
         pod: Some(pod),
         node_names: args.node.clone(),
         limit: args.limit,
         max_nodes: args.max_nodes,
+        admit: true,
         ..HeadroomRequest::default()
     };
     let headroom = backend.headroom(request).await?;
+    let admission = || headroom.admission.iter().map(|it| (&*name, it));
+    notes.extend(admission::notes(admission()));
     let answer = HeadroomOutput { headroom: &headroom, what_if, notes: &notes };
     match output::structured(args.output, &answer)? {
         Some(text) => output::print(&text)?,
         None => {
             let sections = what_if.map(str::to_owned).into_iter();
             let sections = sections.chain(text::sections(&name, args.limit, &headroom));
+            let sections = sections.chain(admission::filled_in(admission()));
             let text = sections.collect::<Vec<_>>().join("\n\n");
             output::print(&printable_lines(&text))?;
         }
@@ -100,13 +118,36 @@ async fn answer(args: &HeadroomArgs, backend: &Backend) -> Result<ExitCode, CliE
     Ok(if headroom.n_fit > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The pod to copy. A pod of the dump stays on its node: the copies are added to it.
-fn find(args: &HeadroomArgs, backend: &Backend) -> Result<Pod, CliError> {
-    let name = args.pod.as_ref().or(args.filename.as_ref());
-    if let (Backend::Local(local), Some(_)) = (backend, &args.pod)
-        && let Some(pod) = local.pods.iter().find(|pod| pods::is_named(pod, args.pod.as_slice()))
+/// The pod to copy, and remarks. A pod of the dump stays on its node: the copies are added to it.
+async fn find(names: &Names<'_>, backend: &mut Backend) -> Result<(Pod, Vec<String>), CliError> {
+    if let Backend::Local(local) = &*backend
+        && let Some(pod) = local.pods.iter().find(|pod| names.is_named(pod))
     {
-        return Ok(pod.clone());
+        return Ok((pod.clone(), Vec::new()));
     }
-    pods::find_one(name.map_or("-", String::as_str), backend)
+    let One { pod, workload, notes } = names.find_one(None, backend).await?;
+    if let Some(workload) = workload {
+        check_copies(&workload, &pod)?;
+    }
+    Ok((pod, notes))
+}
+
+/// Checks that copies of one pod stand for more pods of the workload.
+fn check_copies(workload: &Expansion, pod: &Pod) -> Result<(), CliError> {
+    let name = workloads::name_of(workload);
+    let volumes = pod.spec.iter().flat_map(|spec| &spec.volumes);
+    let mut sources = volumes.filter_map(|volume| volume.volume_source.as_ref());
+    let reason = match workload.kind {
+        WorkloadKind::DaemonSet => {
+            "has one pod on each node that suits it; `berth place` shows on which they fit"
+        }
+        WorkloadKind::StatefulSet
+            if sources.any(|source| source.persistent_volume_claim.is_some()) =>
+        {
+            "has claims for each pod, which copies of one pod would share; `berth place --replicas N` shows whether N \
+             fit"
+        }
+        _ => return Ok(()),
+    };
+    Err(CliError::Request(format!("{name} {reason}")))
 }

@@ -16,6 +16,7 @@ mod qos;
 use std::process::ExitCode;
 
 use super::CliError;
+use super::lenient::LenientArgs;
 
 /// Exit status of all questions about pods in files.
 const EXIT_STATUS: &str = "\
@@ -25,6 +26,8 @@ const EXIT_STATUS: &str = "\
 /// Shows what happens next to pods as `kubectl get -o yaml|json` writes them: phase, conditions, deletion, eviction
 #[derive(Clone, Debug, clap::Args)]
 pub struct LifecycleArgs {
+    #[command(flatten)]
+    lenient: LenientArgs,
     #[command(subcommand)]
     question: Question,
 }
@@ -58,15 +61,16 @@ enum Question {
 /// # Errors
 /// A file that cannot be read, an object that does not fit the question, a refused request.
 pub fn run(args: LifecycleArgs) -> Result<ExitCode, CliError> {
+    let unknown_fields = args.lenient.unknown_fields();
     match args.question {
-        Question::Explain(args) => explain::run(&args),
-        Question::Phase(args) => phase::run(&args),
-        Question::Conditions(args) => conditions::run(&args),
-        Question::Qos(args) => qos::run(&args),
-        Question::Delete(args) => delete::run(&args),
-        Question::Budget(args) => budget::run(&args),
-        Question::Gc(args) => gc::run(&args),
-        Question::EvictOrder(args) => evict_order::run(&args),
+        Question::Explain(args) => explain::run(&args, unknown_fields),
+        Question::Phase(args) => phase::run(&args, unknown_fields),
+        Question::Conditions(args) => conditions::run(&args, unknown_fields),
+        Question::Qos(args) => qos::run(&args, unknown_fields),
+        Question::Delete(args) => delete::run(&args, unknown_fields),
+        Question::Budget(args) => budget::run(&args, unknown_fields),
+        Question::Gc(args) => gc::run(&args, unknown_fields),
+        Question::EvictOrder(args) => evict_order::run(&args, unknown_fields),
         Question::Decide(args) => decide::run(&args),
         Question::Functions(args) => functions::run(&args),
     }

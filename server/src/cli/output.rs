@@ -10,7 +10,7 @@ use comfy_table::{ColumnConstraint, ContentArrangement, presets};
 use indicatif::HumanCount;
 use serde::Serialize;
 
-use crate::escape::{escaped, printable};
+use crate::escape::{self, printable};
 
 /// Minimum width of a wrapped column: below it the terminal may as well break the long line.
 const MIN_WRAPPED_WIDTH: u16 = 30;
@@ -114,12 +114,7 @@ pub(super) fn structured(format: Format, value: &impl Serialize) -> io::Result<O
         Format::Table => Ok(None),
         Format::Json => {
             let text = serde_json::to_string_pretty(value).map_err(io::Error::other)?;
-            // Characters that serde_json does not escape occur only inside strings, except for its own line breaks.
-            let escape = |c: char| match c {
-                '\n' => "\n".to_owned(),
-                c => format!("\\u{:04x}", u32::from(c)),
-            };
-            Ok(Some(escaped(&text, escape).into_owned()))
+            Ok(Some(escape::json(&text).into_owned()))
         }
         Format::Yaml => {
             let text = serde_saphyr::to_string(value).map_err(io::Error::other)?;

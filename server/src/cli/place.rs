@@ -1,37 +1,50 @@
 //! `berth place`: shows where pods would be placed.
 
+mod members;
+mod rows;
+
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use berth_proto::berth_v1::{
-    BatchEntry, Decision, Gang, GangOutcome, PlaceResult, decision::Outcome, place_result,
-};
+use berth_proto::berth_v1::{Admission, Gang, GangOutcome, PlaceResult, place_result};
 use berth_proto::core_v1::Pod;
 use serde::Serialize;
 
 use super::backend::{self, Backend, BackendArgs};
+use super::given::{Given, Group, Names, Wanted};
+use super::input::InputArgs;
 use super::output::{self, Format};
-use super::what_if::WhatIfArgs;
-use super::{CliError, manifest, pods, preempt};
+use super::what_if::{SupposedPods, WhatIfArgs};
+use super::{CliError, admission, manifest, pods, preempt, workloads};
 use crate::escape::printable_lines;
+use members::Member;
 
 /// Decides pods by priority and then in order, each seeing those decided before it as placed, and prints their nodes
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = backend::after_help(EXIT_STATUS))]
 pub struct PlaceArgs {
-    /// Files with pods (several documents and Lists too, `-` for standard input), or, with --cluster, `namespace/name`
-    /// of pods of the dump
-    #[arg(value_name = "POD", required_unless_present = "pending")]
+    /// Files with pods and workloads (several documents and Lists too, folders, `-` for standard input), or, with
+    /// --cluster, `namespace/name` of pods of the dump
+    #[arg(value_name = "POD", required_unless_present_any = ["pending", "filename"])]
     pods: Vec<String>,
+    /// File with pods and workloads, as for kubectl (a folder, or `-` for standard input); repeatable
+    ///
+    /// A Deployment, ReplicaSet, StatefulSet, DaemonSet, Job, CronJob, ReplicationController or PodTemplate stands for
+    /// the pods that its controller creates. Other objects of the file are supposed to exist.
+    #[arg(short, long, value_name = "FILE")]
+    filename: Vec<PathBuf>,
+    #[command(flatten)]
+    input: InputArgs,
     #[command(flatten)]
     backend: BackendArgs,
     #[command(flatten)]
     what_if: WhatIfArgs,
     /// All pending pods of the dump, in the scheduler's queue order
-    #[arg(long, conflicts_with_all = ["pods", "server"])]
+    #[arg(long, conflicts_with_all = ["pods", "filename", "server"])]
     pending: bool,
-    /// Number of replicas of each pod, named NAME-0, NAME-1, …
-    #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    replicas: u32,
+    /// Number of replicas of each pod, named NAME-0, NAME-1, …, and of each workload instead of its own
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    replicas: Option<u32>,
     /// Place the pods entirely or not at all: all of them are one gang
     #[arg(long)]
     gang: bool,
@@ -60,8 +73,14 @@ struct PlaceOutput<'a> {
     results: &'a [PlaceResult],
     #[serde(skip_serializing_if = "Option::is_none")]
     gang: Option<&'a GangOutcome>,
+    /// What admission filled in, by entry; entries for which it did nothing are left out.
+    #[serde(skip_serializing_if = "<[Admission]>::is_empty")]
+    admissions: &'a [Admission],
     #[serde(skip_serializing_if = "Option::is_none")]
     what_if: Option<&'a str>,
+    /// The workloads that were expanded, in the order of their pods.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    workloads: Vec<WorkloadOutput>,
     /// Pending pods of schedulers that are not configured here (S-Q-2).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     not_considered: Vec<String>,
@@ -69,6 +88,29 @@ struct PlaceOutput<'a> {
     n_refused_cluster_objects: usize,
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     notes: &'a [String],
+}
+
+/// A workload in the output for programs.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct WorkloadOutput {
+    kind: &'static str,
+    namespace: String,
+    name: String,
+    /// Number of pods.
+    n_pods: usize,
+}
+
+impl WorkloadOutput {
+    fn of(group: &Group) -> Option<WorkloadOutput> {
+        let workload = group.workload.as_ref()?;
+        Some(WorkloadOutput {
+            kind: workload.kind.name(),
+            namespace: workload.namespace.clone(),
+            name: workload.name.clone(),
+            n_pods: group.pods.len(),
+        })
+    }
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
@@ -81,60 +123,123 @@ fn is_zero(n: &usize) -> bool {
 /// # Errors
 /// A failure for all pods: an unreadable file, an impossible supposition, a server that cannot be reached.
 pub async fn run(args: PlaceArgs) -> Result<ExitCode, CliError> {
-    let is_asked_for = |pod: &Pod| {
-        if args.pending { pods::is_pending(pod) } else { pods::is_named(pod, &args.pods) }
-    };
-    let backend = args.backend.open(&args.what_if, is_asked_for).await?;
-    let answered = answer(&args, &backend).await;
+    let names = Names::of(&args.pods, &args.filename, &args.input);
+    let is_asked_for =
+        |pod: &Pod| if args.pending { pods::is_pending(pod) } else { names.is_named(pod) };
+    let supposed = if args.pending { SupposedPods::Pending } else { SupposedPods::Placed };
+    let mut backend = args.backend.open(&args.what_if, &args.input, supposed, is_asked_for).await?;
+    let answered = answer(&args, &names, &mut backend).await;
     backend.close().await;
     answered
 }
 
-async fn answer(args: &PlaceArgs, backend: &Backend) -> Result<ExitCode, CliError> {
-    let ((pods, others), n_refused) = match backend {
-        Backend::Local(local) if args.pending => (pods::pending(local), 0),
+async fn answer(
+    args: &PlaceArgs,
+    names: &Names<'_>,
+    backend: &mut Backend,
+) -> Result<ExitCode, CliError> {
+    let (given, others) = match &*backend {
+        Backend::Local(local) if args.pending => {
+            let (pods, others) = pods::pending(local);
+            let group = |pod| Group { pods: vec![pod], workload: None };
+            let groups = pods.into_iter().map(group).collect();
+            (Given { groups, ..Given::default() }, others)
+        }
         Backend::Local(_) | Backend::Server(_) => {
-            let (pods, n_refused) = pods::find(&args.pods, backend)?;
-            ((pods, Vec::new()), n_refused)
+            let wanted = Wanted { replicas: args.replicas, assume: args.assume };
+            (names.find(wanted, backend).await?, Vec::new())
         }
     };
+    let n_refused = given.n_refused;
     if args.gang && n_refused > 0 {
         let reason =
             format!("{} refused: a gang is placed entirely", output::count(n_refused, "pod"));
         return Err(CliError::Request(reason));
     }
-    let names: Vec<String> = pods.iter().flat_map(|pod| names(pod, args.replicas)).collect();
-    check_min(args.min, names.len())?;
-    let entries = pods
-        .into_iter()
-        .map(|pod| BatchEntry { pod: Some(pod), replicas: args.replicas })
+    let replicas = args.replicas.unwrap_or(1);
+    let workloads: Vec<WorkloadOutput> =
+        given.groups.iter().filter_map(WorkloadOutput::of).collect();
+    let ordered = ordered(&given.groups);
+    let (entries, mut members) = members::of(given.groups, replicas);
+    let of_entries: Vec<String> = entries
+        .iter()
+        .map(|entry| entry.pod.as_ref().map_or_else(String::new, manifest::name_of))
         .collect();
+    check_min(args.min, members.len())?;
     let gang = args.gang.then(|| Gang {
         min_count: args.min.unwrap_or(0),
         preempt: args.preempt,
         preempt_options: None,
     });
     // Before the pods are placed, since they are not part of the given cluster.
-    let notes = backend.notes();
+    let mut notes = backend.notes();
+    notes.extend(given.notes);
     let answered = backend.place(entries, args.assume, gang).await?;
     let results = answered.results;
+    members::name_generated(&mut members, &results);
+    let admissions = || answered.admissions.iter().map(|it| (entry_name(&of_entries, it), it));
+    notes.extend(admission::notes(admissions()));
+    notes.extend(held_back(&ordered, &members, &results));
     let refused =
         |result: &&PlaceResult| !matches!(result.result, Some(place_result::Result::Decision(_)));
     let n_errors = n_refused + results.iter().filter(refused).count();
     let answer = PlaceOutput {
         results: &results,
         gang: answered.gang.as_ref(),
+        admissions: &answered.admissions,
         what_if: backend.what_if(),
+        workloads,
         not_considered: others.iter().map(manifest::name_of).collect(),
         n_refused_cluster_objects: backend.n_refused(),
         notes: &notes,
     };
     match output::structured(args.output, &answer)? {
         Some(text) => output::print(&text)?,
-        None => output::print(&printable_lines(&text(&names, &others, &answer)))?,
+        None => {
+            let mut text = text(&members, &others, &answer);
+            if let Some(filled_in) = admission::filled_in(admissions()) {
+                text = format!("{text}\n\n{filled_in}");
+            }
+            output::print(&printable_lines(&text))?;
+        }
     }
     backend.tell(&notes);
     Ok(if n_errors == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The name of the pod of an entry.
+fn entry_name<'a>(names: &'a [String], admission: &Admission) -> &'a str {
+    let index = usize::try_from(admission.index).unwrap_or(usize::MAX);
+    names.get(index).map_or("-", String::as_str)
+}
+
+/// The workloads that create a pod only when the one before is ready: their numbers and names.
+fn ordered(groups: &[Group]) -> Vec<(usize, String)> {
+    let workloads = groups.iter().enumerate().filter_map(|(number, group)| {
+        let workload = group.workload.as_ref().filter(|workload| workload.is_ordered)?;
+        Some((number, workloads::name_of(workload)))
+    });
+    workloads.collect()
+}
+
+/// Remarks on pods that are not created before another one has a node.
+fn held_back(
+    ordered: &[(usize, String)],
+    members: &[Member],
+    results: &[PlaceResult],
+) -> Vec<String> {
+    let remark = |(number, workload): &(usize, String)| {
+        let mut pods =
+            members.iter().zip(results).filter(|(member, _)| member.workload == Some(*number));
+        let (first, _) = pods.find(|(_, result)| !rows::has_node(result))?;
+        let n = pods.count();
+        (n > 0).then(|| {
+            let name = &first.name;
+            let n = output::count(n, "pod");
+            format!("{workload} creates a pod when the one before is ready: {n} after {name} would have to wait for it")
+        })
+    };
+    ordered.iter().filter_map(remark).collect()
 }
 
 /// Checks `min`: a gang with fewer pods could never be placed.
@@ -148,98 +253,42 @@ fn check_min(min: Option<u32>, n_pods: usize) -> Result<(), CliError> {
     }
 }
 
-/// The names of the pods that an entry expands to.
-fn names(pod: &Pod, replicas: u32) -> Vec<String> {
-    let name = manifest::name_of(pod);
-    if replicas > 1 {
-        (0..replicas).map(|index| format!("{name}-{index}")).collect()
-    } else {
-        vec![name]
-    }
-}
-
-fn text(names: &[String], others: &[Pod], answer: &PlaceOutput<'_>) -> String {
+fn text(members: &[Member], others: &[Pod], answer: &PlaceOutput<'_>) -> String {
     let results = answer.results;
     let what_if = answer.what_if.map(|what_if| format!("{what_if}\n\n")).unwrap_or_default();
     if results.is_empty() && others.is_empty() {
         return format!("no pods to place{}", refused_objects(answer.n_refused_cluster_objects));
     }
-    let mut table =
-        output::Table::new(&["POD", "NODE", "SCORE", "FEASIBLE", "BEST", "MESSAGE"]).wrapping(5);
-    let (mut n_placed, mut n_pending, mut n_gated, mut n_refused) = (0_u64, 0_u64, 0_u64, 0_u64);
-    for (name, result) in names.iter().zip(results) {
-        let dash = || "-".to_owned();
-        let row = match outcome(result) {
-            Ok(Outcome::Placement(placement)) => {
-                n_placed += 1;
-                let score = placement.total_score.map_or_else(dash, |total| total.to_string());
-                let (feasible, best) =
-                    (placement.n_feasible_nodes.to_string(), placement.n_best_nodes.to_string());
-                let volumes = placement.volumes.as_ref().map(output::volumes).unwrap_or_default();
-                [name.clone(), placement.node_name.clone(), score, feasible, best, volumes]
-            }
-            Ok(Outcome::Unschedulable(unschedulable)) => {
-                n_pending += 1;
-                [
-                    name.clone(),
-                    dash(),
-                    dash(),
-                    "0".to_owned(),
-                    dash(),
-                    unschedulable.message.clone(),
-                ]
-            }
-            Ok(Outcome::Gated(gated)) => {
-                n_gated += 1;
-                [name.clone(), dash(), dash(), dash(), dash(), gated.reasons.join(", ")]
-            }
-            Err(reason) => {
-                n_refused += 1;
-                [name.clone(), dash(), dash(), dash(), dash(), format!("refused: {reason}")]
-            }
-        };
-        table.add_row(row);
-    }
-    for pod in others {
-        let scheduler = pod.spec.as_ref().map_or("", |spec| spec.scheduler_name.as_str());
-        let message = format!("not considered: asks for scheduler `{scheduler}`");
-        table.add_row([manifest::name_of(pod).as_str(), "-", "-", "-", "-", &message]);
-    }
-    let part = |n: u64, what: &str| format!("{} {what}", output::grouped(n));
-    let n_others = u64::try_from(others.len()).unwrap_or(u64::MAX);
+    let (table, tally) = rows::table(members, results, others);
     let placed = if answer.gang.is_none_or(|gang| gang.placed) { "placed" } else { "would fit" };
-    let mut summary = vec![part(n_placed, placed), part(n_pending, "pending")];
-    summary.extend((n_gated > 0).then(|| part(n_gated, "gated")));
-    summary.extend((n_refused > 0).then(|| part(n_refused, "refused")));
-    summary.extend((n_others > 0).then(|| part(n_others, "not considered")));
-    let gang = answer.gang.map(|gang| gang_outcome(gang, names)).unwrap_or_default();
+    let gang = answer.gang.map(|gang| gang_outcome(gang, members)).unwrap_or_default();
     format!(
-        "{what_if}{}\n\n{gang}{}: {}{}",
-        table.text(),
+        "{what_if}{table}\n\n{gang}{}: {}{}",
         output::count(results.len() + others.len(), "pod"),
-        summary.join(", "),
+        tally.text(placed),
         refused_objects(answer.n_refused_cluster_objects)
     )
 }
 
 /// The outcome of the gang as a whole: the pods to evict for each member, and a line for the outcome.
-fn gang_outcome(gang: &GangOutcome, names: &[String]) -> String {
+fn gang_outcome(gang: &GangOutcome, members: &[Member]) -> String {
     let mut sections = Vec::new();
     if !gang.preemptions.is_empty() {
         let mut table = output::Table::new(&["MEMBER", "NODE", "EVICTED"]);
         for preemption in &gang.preemptions {
-            let name = usize::try_from(preemption.index).ok().and_then(|index| names.get(index));
+            let member =
+                usize::try_from(preemption.index).ok().and_then(|index| members.get(index));
             let chosen = preemption.post_filter.as_ref().and_then(|ran| ran.chosen.as_ref());
             let Some(chosen) = chosen else { continue };
             table.add_row([
-                name.map_or("-", String::as_str),
+                member.map_or("-", |member| &*member.name),
                 &chosen.node_name,
                 &preempt::victims_of(chosen),
             ]);
         }
         sections.push(table.text());
     }
-    let members = output::count(names.len(), "member");
+    let members = output::count(members.len(), "member");
     let n_placed = output::grouped(gang.n_placed);
     sections.push(if gang.placed {
         format!("gang placed: {n_placed} of {members} got a node")
@@ -255,17 +304,5 @@ fn refused_objects(n: usize) -> String {
         0 => String::new(),
         1 => "; 1 object of the cluster was refused".to_owned(),
         n => format!("; {} of the cluster were refused", output::count(n, "object")),
-    }
-}
-
-fn outcome(result: &PlaceResult) -> Result<&Outcome, String> {
-    match &result.result {
-        Some(place_result::Result::Decision(Decision { outcome: Some(outcome), .. })) => {
-            Ok(outcome)
-        }
-        Some(place_result::Result::Error(error)) => Err(error.message.clone()),
-        Some(place_result::Result::Decision(_)) | None => {
-            Err("the answer holds no decision".to_owned())
-        }
     }
 }

@@ -2,19 +2,23 @@
 
 mod text;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use berth_proto::berth_v1::{
-    Decision, ListCandidatesResponse, PostFilter, PreemptOptions, PreemptResponse, VictimPlacement,
+    Admission, Decision, ListCandidatesResponse, PostFilter, PreemptOptions, PreemptResponse,
+    VictimPlacement,
 };
 use berth_proto::core_v1::Pod;
 use clap::ValueEnum;
 use serde::Serialize;
 
 use super::backend::{self, Backend, BackendArgs};
+use super::given::{Names, One};
+use super::input::InputArgs;
 use super::output::{self, Format};
-use super::what_if::WhatIfArgs;
-use super::{CliError, manifest, pods};
+use super::what_if::{SupposedPods, WhatIfArgs};
+use super::{CliError, admission, manifest};
 use crate::config::file::parse_seed;
 use crate::escape::printable_lines;
 
@@ -28,9 +32,16 @@ const EXIT_STATUS: &str = "\
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = backend::after_help(EXIT_STATUS))]
 pub struct PreemptArgs {
-    /// A file with one pod (`-` for standard input), or, with --cluster, `namespace/name` of a pod of the dump
-    #[arg(value_name = "POD")]
-    pod: String,
+    /// A file with one pod or workload (a folder, or `-` for standard input), or, with --cluster, `namespace/name` of a
+    /// pod of the dump
+    #[arg(value_name = "POD", required_unless_present = "filename")]
+    pod: Option<String>,
+    /// File with one pod or workload, as for kubectl: a Deployment, StatefulSet, DaemonSet, Job, CronJob and the like
+    /// stands for its first pod
+    #[arg(short, long, value_name = "FILE", conflicts_with = "pod")]
+    filename: Option<PathBuf>,
+    #[command(flatten)]
+    input: InputArgs,
     #[command(flatten)]
     backend: BackendArgs,
     #[command(flatten)]
@@ -97,6 +108,14 @@ impl Attempt {
             Attempt::Listed(list) => (list.decision.as_ref(), list.post_filter.as_ref()),
         }
     }
+
+    fn admission(&self) -> impl Iterator<Item = &Admission> {
+        let admission = match self {
+            Attempt::Chosen(attempt) => &attempt.admission,
+            Attempt::Listed(list) => &list.admission,
+        };
+        admission.iter()
+    }
 }
 
 /// Output for programs: the response of `Preempt` or `ListCandidates`, with the suppositions and notes.
@@ -117,24 +136,31 @@ struct PreemptOutput<'a, A> {
 /// An unreadable file, not exactly one pod, a refused pod, an impossible supposition, a server that cannot be
 /// reached.
 pub async fn run(args: PreemptArgs) -> Result<ExitCode, CliError> {
-    let asked_for = std::slice::from_ref(&args.pod);
-    let is_asked_for = |pod: &Pod| pods::is_named(pod, asked_for);
-    let backend = args.backend.open(&args.what_if, is_asked_for).await?;
-    let answered = answer(&args, &backend).await;
+    let names = Names::of(args.pod.as_slice(), args.filename.as_slice(), &args.input);
+    let is_asked_for = |pod: &Pod| names.is_named(pod);
+    let supposed = SupposedPods::Placed;
+    let mut backend = args.backend.open(&args.what_if, &args.input, supposed, is_asked_for).await?;
+    let answered = answer(&args, &names, &mut backend).await;
     backend.close().await;
     answered
 }
 
-async fn answer(args: &PreemptArgs, backend: &Backend) -> Result<ExitCode, CliError> {
-    let pod = pods::find_one(&args.pod, backend)?;
+async fn answer(
+    args: &PreemptArgs,
+    names: &Names<'_>,
+    backend: &mut Backend,
+) -> Result<ExitCode, CliError> {
+    let One { pod, notes: of_pod, .. } = names.find_one(None, backend).await?;
     let name = manifest::name_of(&pod);
-    let notes = backend.notes();
+    let mut notes = backend.notes();
+    notes.extend(of_pod);
     let options = args.options.to_wire();
     let attempt = if args.candidates {
         Attempt::Listed(backend.list_candidates(pod, options).await?)
     } else {
         Attempt::Chosen(backend.preempt(pod, options).await?)
     };
+    notes.extend(admission::notes(attempt.admission().map(|it| (&*name, it))));
     let what_if = backend.what_if();
     let notes_of = notes.as_slice();
     let structured = match &attempt {
@@ -162,5 +188,6 @@ fn text(name: &str, attempt: &Attempt, what_if: Option<&str>) -> String {
         sections.extend(text::candidates(&list.candidates, &list.best_node_names));
         sections.extend(text::not_helped(&list.not_helped));
     }
+    sections.extend(admission::filled_in(attempt.admission().map(|it| (name, it))));
     sections.join("\n\n")
 }

@@ -5,9 +5,10 @@ use std::process::ExitCode;
 use super::{CliError, output};
 
 /// The rules in the repository: path of the file, and its text.
-const FILES: [(&str, &str); 3] = [
+const FILES: [(&str, &str); 4] = [
     ("docs/spec/scheduling.md", include_str!("../../../docs/spec/scheduling.md")),
     ("docs/spec/lifecycle.md", include_str!("../../../docs/spec/lifecycle.md")),
+    ("docs/spec/admission.md", include_str!("../../../docs/spec/admission.md")),
     ("docs/spec/wire.md", include_str!("../../../docs/spec/wire.md")),
 ];
 

@@ -185,6 +185,9 @@ fn log_report(report: &LoadReport, elapsed_ms: u64) {
     if report.refused.len() > MAX_REFUSED_LINES {
         tracing::warn!("refused {} more objects", report.refused.len() - MAX_REFUSED_LINES);
     }
+    for line in report.warnings.lines() {
+        tracing::warn!("{line}");
+    }
 }
 
 /// Request of a signal.

@@ -11,18 +11,21 @@ use berth_engine::PodKey;
 
 pub(super) use change::Change;
 
+use super::input::InputArgs;
 use super::output;
 
 /// Flags that suppose another cluster.
 ///
-/// They are applied in one order whatever theirs on the command line: manifests, then removals, then cordons.
+/// They are applied in one order whatever theirs on the command line: manifests, then removals, then cordons, then the
+/// pods of workloads in the manifests.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct WhatIfArgs {
-    /// Suppose that the objects of FILE were there too (`-` for standard input); repeatable
+    /// Suppose that the objects of FILE were there too (a folder, or `-` for standard input); repeatable
     ///
     /// FILE holds ordinary manifests or a dump: nodes, pods and whatever else placements depend on,
     /// PodDisruptionBudgets included. Each takes the place of the object of its name, whole. A pod with `spec.nodeName`
-    /// runs there. The cluster itself stays as it is: a server answers from a session that is closed afterwards.
+    /// runs there. A workload such as a Deployment gets its pods, which are placed before the question is answered. The
+    /// cluster itself stays as it is: a server answers from a session that is closed afterwards.
     #[arg(long, value_name = "FILE")]
     what_if: Vec<PathBuf>,
     /// Suppose that this node or pod were gone, for example `node/n1` or `pod/shop/web-0`; repeatable
@@ -33,6 +36,22 @@ pub struct WhatIfArgs {
     /// Suppose that this node were cordoned; repeatable (to cordon a server's node, give its manifest to `--what-if`)
     #[arg(long, value_name = "NODE", conflicts_with = "server")]
     cordon: Vec<String>,
+}
+
+/// What becomes of the pods of supposed workloads.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) enum SupposedPods {
+    /// They are placed first, and take their room; those that fit nowhere are pending.
+    Placed,
+    /// They are pending, and decided with the other pending pods.
+    Pending,
+}
+
+/// Suppositions, with all that is needed to apply them.
+pub(super) struct Suppositions<'a> {
+    args: &'a WhatIfArgs,
+    input: &'a InputArgs,
+    pods: SupposedPods,
 }
 
 /// Something that is supposed to be gone.
@@ -78,6 +97,11 @@ impl WhatIfArgs {
     /// Whether nothing is supposed.
     pub(super) fn is_empty(&self) -> bool {
         self.what_if.is_empty() && self.without.is_empty() && self.cordon.is_empty()
+    }
+
+    /// The suppositions, with the flags on how their files are read, and what becomes of pods of workloads.
+    pub(super) fn with<'a>(&'a self, input: &'a InputArgs, pods: SupposedPods) -> Suppositions<'a> {
+        Suppositions { args: self, input, pods }
     }
 
     /// The nodes to cordon, by name.

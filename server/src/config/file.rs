@@ -20,7 +20,7 @@ use crate::expander::ExpanderConfig;
 use crate::expander::strategy::{self, Strategy};
 use crate::extender::ExtenderOptions;
 use crate::net::TlsFiles;
-use crate::service::{Limits, SessionLimits};
+use crate::service::{ForceDeletion, Limits, SessionLimits};
 use crate::telemetry::{LogFormat, TracingOptions};
 use berth_engine::TieBreak;
 use clap::ValueEnum;
@@ -106,6 +106,35 @@ macro_rules! service_settings {
                 server: ledger,
                 shown: "in memory",
                 page: "file of the [ledger](ledger.md), created if it does not exist.",
+            }
+
+            /// Whether placement refuses nodes that are fenced in the ledger [default: true]
+            #[arg(
+                long,
+                env = "BERTH_RESPECT_FENCES",
+                value_name = "BOOL",
+                num_args = 0..=1,
+                require_equals = true,
+                default_missing_value = "true",
+                value_parser = clap::builder::BoolishValueParser::new()
+            )]
+            respect_fences: Option<bool> {
+                file: "respectFences" = decode::boolean,
+                config: bool = true,
+                server: respect_fences,
+                shown: "`true`",
+                page: "refuses nodes that are [fenced in the ledger](ledger.md#fenced-nodes-take-no-pods).",
+            }
+
+            /// Who may release a pod's name by force [default: admin]
+            #[arg(long, env = "BERTH_FORCE_DELETION", value_name = "WHO")]
+            force_deletion: Option<ForceDeletion> {
+                file: "forceDeletion" = choice::<ForceDeletion>,
+                config: ForceDeletion = ForceDeletion::Admin,
+                server: force_deletion,
+                shown: "`admin`",
+                page: "who may release a pod's name in the ledger by force: callers of the role `admin`, or with `owner` \
+                    also [the user who acquired it](ledger.md#forced-deletions).",
             }
 
             /// Identity of the listeners.
@@ -249,6 +278,17 @@ macro_rules! service_settings {
                 server: drain_grace_period,
                 shown: "`30s`",
                 page: "how long calls in flight may take after SIGTERM.",
+            }
+
+            /// How long an assumed pod keeps its room unless its request says otherwise; 0s for no limit [default: 5m]
+            #[arg(long, env = "BERTH_ASSUME_TTL", value_name = "DURATION", value_parser = duration::parse)]
+            assume_ttl: Option<Duration> {
+                file: "assumeTtl" = period,
+                config: Duration = Limits::default().assume_ttl,
+                server: limits.assume_ttl,
+                shown: "`5m`",
+                page: "how long an assumed pod keeps its room if its request does not say; `0s` means until a feed \
+                    confirms or deletes it.",
             }
 
             /// Most what-if sessions that are open at a time [default: 64]

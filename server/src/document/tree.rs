@@ -57,7 +57,7 @@ pub fn parse(text: &str) -> Result<Document, Problem> {
     let parsed = serde_saphyr::from_str_with_options(text, options);
     let document: Document = parsed.map_err(|error| syntax_problem(text, &error))?;
     if has_number_keys(&document.value) {
-        // Of equal number keys the policy keeps the last and hides the others: the strict policy reports them.
+        // If number keys are equal, the policy keeps the last and hides the others; the strict policy reports them.
         let strict = serde_saphyr::options! { duplicate_keys: DuplicateKeyPolicy::Error, with_snippet: false };
         serde_saphyr::from_str_with_options::<IgnoredAny>(text, strict)
             .map_err(|error| syntax_problem(text, &error))?;
@@ -87,7 +87,7 @@ fn syntax_problem(text: &str, error: &Error) -> Problem {
     let error = error.without_snippet();
     let line = error.location().map_or(0, |location| location.line());
     if let Some(line) = tab_indented(text, line) {
-        let reason = "the line is indented with a tab, YAML allows only spaces there";
+        let reason = TAB_INDENTED;
         return Problem { line, ..Problem::new("", reason) };
     }
     let reason = match error {
@@ -113,8 +113,12 @@ fn syntax_problem(text: &str, error: &Error) -> Problem {
     Problem { line, ..Problem::new("", reason) }
 }
 
+/// Reason for refusing a line that [`tab_indented`] finds.
+pub(crate) const TAB_INDENTED: &str =
+    "the line is indented with a tab, YAML allows only spaces there";
+
 /// Line of the tab that the parser rejects: the parser names the line before, whose scalar it expects to continue.
-fn tab_indented(text: &str, line: u64) -> Option<u64> {
+pub(crate) fn tab_indented(text: &str, line: u64) -> Option<u64> {
     let is_json = text.trim_start().starts_with(['{', '[']);
     let is_indented = |text: &str| {
         let indent = &text[..text.len() - text.trim_start_matches([' ', '\t']).len()];

@@ -8,15 +8,24 @@
 //! YAML. A repeated `kind`, `apiVersion` or `items` of a document is an error of the file: one of two lists would be
 //! lost.
 //!
+//! A field that Kubernetes does not know, at any depth, is a fault of its object, as is a pod without containers
+//! (W-JS-12): [`UnknownFields`] says whether the object is refused for it. A text that begins like JSON and is not is
+//! YAML, whose flow style looks like JSON.
+//!
 //! Cost: one pass over the bytes to find the items, then parsing and compiling at the sum of the cores' speeds. Memory:
 //! a batch of a few megabytes, and the objects that are kept.
 
 mod dump;
+mod form;
 mod item;
 mod json;
+mod kinds;
 mod load;
 mod source;
+mod unknown;
 mod value;
+mod version;
+mod workload;
 mod written;
 mod yaml;
 
@@ -25,13 +34,15 @@ use std::sync::Arc;
 
 use berth_proto::core_v1;
 
-pub use dump::{Dump, Located, Location, Refused};
+pub use dump::{Dump, Findings, Located, Location, Refused, UnknownFields};
 pub use load::{LoadReport, load, load_files, load_files_keeping};
 pub use source::MAX_BYTES;
+pub(crate) use value::as_json;
 pub use value::read_value;
 pub use written::WrittenObject;
 
 use super::FeedError;
+use dump::Reading;
 use item::{Collector, Parsed, TakeItems as _, Written};
 use source::Source;
 
@@ -39,18 +50,18 @@ use source::Source;
 ///
 /// # Errors
 /// [`FeedError`] for a file that cannot be read, decompressed or cut into objects; a bad object is in `refused`.
-pub fn read(path: &Path) -> Result<Dump, FeedError> {
-    read_each(path, unboxed)
+pub fn read(path: &Path, unknown_fields: UnknownFields) -> Result<Dump, FeedError> {
+    read_each(path, Reading { unknown_fields, workloads: true }, unboxed)
 }
 
 /// Reads several files in order, as one cluster.
 ///
 /// # Errors
 /// The error of the first file that cannot be read; nothing of the others is returned then.
-pub fn read_all(paths: &[PathBuf]) -> Result<Dump, FeedError> {
+pub fn read_all(paths: &[PathBuf], unknown_fields: UnknownFields) -> Result<Dump, FeedError> {
     let mut dump = Dump::default();
     for path in paths {
-        dump.append(read(path)?);
+        dump.append(read(path, unknown_fields)?);
     }
     Ok(dump)
 }
@@ -59,8 +70,18 @@ pub fn read_all(paths: &[PathBuf]) -> Result<Dump, FeedError> {
 ///
 /// # Errors
 /// [`FeedError::Syntax`] if the text is not valid JSON or YAML, [`FeedError::Empty`] if it contains nothing.
-pub fn parse(name: &Arc<str>, text: &str) -> Result<Dump, FeedError> {
-    collect(Source::of_text(name, text)?, unboxed)
+pub fn parse(
+    name: &Arc<str>,
+    text: &str,
+    unknown_fields: UnknownFields,
+) -> Result<Dump, FeedError> {
+    let reading = Reading { unknown_fields, workloads: true };
+    collect(Source::of_text(name, text)?, reading, unboxed)
+}
+
+/// The path of the bad field in a value that was parsed, if the error names one, and the reason.
+pub(crate) fn fault(error: &serde_json::Error) -> (Option<String>, String) {
+    item::fault(error)
 }
 
 /// Describes the error in a value that was parsed: the path of the field, and the reason.
@@ -77,39 +98,41 @@ fn unboxed(written: Written) -> Parsed<core_v1::Node, core_v1::Pod, WrittenObjec
             Parsed::Pod(Located { value: *value, location })
         }
         Parsed::Object(object) => Parsed::Object(object),
+        Parsed::Workload(workload) => Parsed::Workload(workload),
         Parsed::Ignored(kind) => Parsed::Ignored(kind),
         Parsed::Refused(refused) => Parsed::Refused(refused),
     }
 }
 
-/// Reads one file and passes every object to `then`, on all cores, as soon as it is parsed.
+/// Reads one file and passes every object to `then`, on all cores, as soon as it is parsed. Without `workloads` those
+/// count as kinds that Berth does not read, and cost nothing: a cluster has no use for them.
 fn read_each<N: Send, P: Send, O: Send>(
     path: &Path,
+    reading: Reading,
     then: impl Fn(Written) -> Parsed<N, P, O> + Send + Sync,
 ) -> Result<Dump<N, P, O>, FeedError> {
-    collect(Source::open(path)?, then)
+    collect(Source::open(path)?, reading, then)
 }
 
 fn collect<N: Send, P: Send, O: Send>(
     mut source: Source<'_>,
+    reading: Reading,
     then: impl Fn(Written) -> Parsed<N, P, O> + Send + Sync,
 ) -> Result<Dump<N, P, O>, FeedError> {
     let path = source.path.clone();
-    let mut collector = Collector::new(then);
-    let mut head = Vec::new();
-    while source.read_some(&mut head, 4096)? > 0 && head.trim_ascii_start().is_empty() {}
-    // kubectl writes JSON with the brace first; none of its YAML starts like that.
-    let n_documents =
-        if head.trim_ascii_start().starts_with(b"{") || head.trim_ascii_start().starts_with(b"[") {
-            json::cut(source, head, &mut collector)?
-        } else {
-            let text = source.into_text(head)?;
-            let yaml::Items { items, n_documents } = yaml::items(&path, &text)?;
-            // The items have a text of their own.
-            drop(text);
-            collector.take(items)?;
-            n_documents
-        };
+    let mut collector = Collector::new(reading, then);
+    let head = form::head(&mut source)?;
+    let n_documents = if form::is_json(&path, &head) {
+        json::cut(source, head.bytes, &mut collector)?
+    } else {
+        let text = source.into_text(head.bytes)?;
+        let yaml::Items { items, faults, n_documents } = yaml::items(&path, &text)?;
+        // The items have a text of their own.
+        drop(text);
+        collector.take(items)?;
+        faults.into_iter().for_each(|fault| collector.take_fault(fault));
+        n_documents
+    };
     if n_documents == 0 {
         return Err(FeedError::Empty { path: path.to_string() });
     }

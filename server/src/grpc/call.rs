@@ -14,7 +14,7 @@ use crate::auth::Caller;
 use crate::clock;
 use crate::net::Peer;
 use crate::service::method::{self, Effect, Method};
-use crate::service::{CallError, Deadline, REQUEST_ID, State};
+use crate::service::{CallError, Deadline, Delivery, REQUEST_ID, State};
 use crate::telemetry::trace::Span;
 
 /// Maximum length of a request id in bytes.
@@ -35,6 +35,8 @@ pub(super) struct Call {
     pub(super) request_id: Option<Box<str>>,
     /// Span of the call, if it is traced.
     pub(super) span: Option<Span>,
+    /// What is undone unless the response is delivered.
+    pub(super) delivery: Delivery,
     pub(super) is_over: bool,
 }
 
@@ -55,6 +57,10 @@ impl Call {
             until: None,
             changes: None,
             request_id: headers.get(REQUEST_ID).and_then(|id| id.to_str().ok()).map(Into::into),
+            delivery: match method.effect {
+                Effect::ByRequest if method.lane.is_unary() => Delivery::watched(),
+                Effect::ByRequest | Effect::Reads | Effect::Changes => Delivery::default(),
+            },
             span: state.tracer.begin(headers, method.path.trim_start_matches('/')),
             is_over: false,
         }

@@ -4,6 +4,7 @@
 
 mod body;
 mod idempotency;
+mod piece;
 mod refusal;
 
 use std::convert::Infallible;
@@ -55,6 +56,9 @@ impl Service<Request<Body>> for CallService {
         let allowed = call.authorize(&mut request);
         let deadline = call.limit(request.headers());
         request.extensions_mut().insert(deadline);
+        if call.delivery.is_watched() {
+            request.extensions_mut().insert(call.delivery.clone());
+        }
         let scope = call.span.as_ref().map(Span::scope);
         if call.is_named() {
             return carried(scope, call.once(self.routes.clone(), request, allowed));
@@ -116,7 +120,9 @@ impl Call {
         let (user, id) = (caller.user.clone(), Arc::from(id));
         let name = RequestName { user, method: self.method.path, id };
         let (state, limit) = (self.state.clone(), self.state.max_message_bytes(self.method.path));
-        let answering = idempotency::answer_once(&state.responses, name, routes, request, limit);
+        let delivery = self.delivery.clone();
+        let answering =
+            idempotency::answer_once(&state.responses, name, routes, request, delivery, limit);
         match within(self.until, answering).await {
             Some(Ok(answered)) => {
                 if answered.is_replayed {
@@ -141,6 +147,8 @@ impl Call {
     }
 
     fn refuse(mut self, error: CallError) -> Response<CallBody> {
+        // The handler may have been done, and its response too late.
+        drop(self.delivery.take());
         let response = refusal::response(error);
         self.note_status(response.headers());
         response.map(|body| CallBody::new(body, self))

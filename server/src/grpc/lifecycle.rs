@@ -14,8 +14,9 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::parts::parts;
-use crate::ledger::{GrantError, Grants};
+use crate::ledger::Grants;
 use crate::lifecycle::each_function;
+use crate::service::lifecycle::LedgerMethod;
 use crate::service::{State, lifecycle as service};
 
 pub(crate) struct LifecycleHandler {
@@ -45,7 +46,7 @@ impl LifecycleHandler {
     async fn keep<Q, A>(
         &self,
         request: Request<Q>,
-        method: fn(&Grants, &Q, i64) -> Result<A, GrantError>,
+        method: LedgerMethod<Q, A>,
     ) -> Result<Response<A>, Status>
     where
         Q: Send + 'static,

@@ -6,13 +6,15 @@ use std::sync::Arc;
 
 use berth_proto::berth_v1::placement_service_server::PlacementService;
 use berth_proto::berth_v1::{
-    ExplainRequest, ExplainResponse, PlaceBatchRequest, PlaceBatchResponse, PlaceRequest,
-    PlaceResponse, PlaceStreamRequest,
+    ConfirmRequest, ConfirmResponse, ExplainRequest, ExplainResponse, ExtendRequest,
+    ExtendResponse, ListAssumedRequest, ListAssumedResponse, PlaceBatchRequest, PlaceBatchResponse,
+    PlaceRequest, PlaceResponse, PlaceStreamRequest, ReleaseRequest, ReleaseResponse,
 };
 use tonic::{Request, Response, Status, Streaming};
 
 use super::parts::parts;
-use crate::service::{State, placement};
+use crate::service::State;
+use crate::service::placement::{self, assumed};
 
 pub(crate) struct PlacementHandler {
     state: Arc<State>,
@@ -51,6 +53,38 @@ impl PlacementService for PlacementHandler {
         self.state.check_decidable()?;
         let (call, requests) = parts(request);
         Ok(Response::new(stream::serve(self.state.clone(), call, requests)))
+    }
+
+    async fn confirm(
+        &self,
+        request: Request<ConfirmRequest>,
+    ) -> Result<Response<ConfirmResponse>, Status> {
+        let (call, request) = parts(request);
+        Ok(Response::new(assumed::confirm(&self.state, call, request).await?))
+    }
+
+    async fn extend(
+        &self,
+        request: Request<ExtendRequest>,
+    ) -> Result<Response<ExtendResponse>, Status> {
+        let (call, request) = parts(request);
+        Ok(Response::new(assumed::extend(&self.state, call, request).await?))
+    }
+
+    async fn release(
+        &self,
+        request: Request<ReleaseRequest>,
+    ) -> Result<Response<ReleaseResponse>, Status> {
+        let (call, request) = parts(request);
+        Ok(Response::new(assumed::release(&self.state, call, request).await?))
+    }
+
+    async fn list_assumed(
+        &self,
+        request: Request<ListAssumedRequest>,
+    ) -> Result<Response<ListAssumedResponse>, Status> {
+        let (call, request) = parts(request);
+        Ok(Response::new(assumed::list(&self.state, call, request).await?))
     }
 
     async fn explain(

@@ -10,7 +10,7 @@ use crate::audit::ChangeError;
 use crate::auth::AuthError;
 use crate::escape::{presentable, presentable_path};
 use crate::ledger::{GrantError, LedgerError};
-use crate::service::CallError;
+use crate::service::{AssumptionError, CallError};
 
 /// Domain of `google.rpc.ErrorInfo`.
 const DOMAIN: &str = "berth.dev";
@@ -31,6 +31,9 @@ fn details(error: &CallError) -> ErrorDetails {
         CallError::Engine(EngineError::AlreadyPlaced { pod, node }) => {
             let (name, description) = (pod.to_string(), format!("on node `{node}`"));
             details.set_resource_info("Pod", presentable(&name), "", presentable(&description));
+        }
+        CallError::Assumption(AssumptionError::Over { pod }) => {
+            details.set_resource_info("Pod", presentable(&pod.to_string()), "", "is on no node");
         }
         CallError::NoSuchSession { id } => {
             details.set_resource_info("Session", presentable(id), "", "is not open");
@@ -66,6 +69,10 @@ impl Info {
 fn info(error: &CallError) -> Option<Info> {
     match error {
         CallError::Engine(error) => engine_info(error),
+        CallError::NotAdmitted(error) => error.missing.as_ref().and_then(|missing| {
+            let (kind, name) = (missing.kind.name().to_owned(), missing.name.to_string());
+            Info::new("OBJECT_MISSING", [("kind", kind), ("name", name)])
+        }),
         CallError::SnapshotTooLarge { limit } => {
             Info::new("SNAPSHOT_TOO_LARGE", [("max_objects", limit.to_string())])
         }
@@ -81,6 +88,7 @@ fn info(error: &CallError) -> Option<Info> {
         CallError::SessionTooLarge { limit } => {
             Info::new("SESSION_TOO_LARGE", [("max_changes", limit.to_string())])
         }
+        CallError::Assumption(error) => assumption_info(error),
         CallError::NotCommitted(error) => commit_info(error),
         CallError::NotGranted(error) => grant_info(error),
         CallError::Auth(AuthError::Unauthenticated { .. }) => Info::new("UNAUTHENTICATED", []),
@@ -117,6 +125,20 @@ fn engine_info(error: &EngineError) -> Option<Info> {
     }
 }
 
+fn assumption_info(error: &AssumptionError) -> Option<Info> {
+    match error {
+        AssumptionError::Over { .. } => None,
+        AssumptionError::OtherToken { pod, .. } => {
+            Info::new("ASSUMPTION_TOKEN_MISMATCH", [("pod", pod.to_string())])
+        }
+        AssumptionError::OtherPod { pod, known, .. } => {
+            let known = known.to_string();
+            Info::new("POD_UID_MISMATCH", [("pod", pod.to_string()), ("uid", known)])
+        }
+        AssumptionError::Reported { pod, node } => pod_info("POD_REPORTED", pod, node, None),
+    }
+}
+
 fn commit_info(error: &CommitError) -> Option<Info> {
     match error {
         CommitError::NotAFork => Info::new("NOT_A_FORK", []),
@@ -143,7 +165,10 @@ fn pod_info(
 
 fn grant_info(error: &GrantError) -> Option<Info> {
     match error {
-        GrantError::Request(_) => None,
+        GrantError::Request(_) | GrantError::NotOwner { .. } => None,
+        GrantError::Contradicted(claim) => {
+            Info::new("CLAIM_CONTRADICTED", [("field", claim.field.to_owned())])
+        }
         GrantError::Contended { key } => {
             Info::new("LEDGER_CONTENDED", [("record", key.as_str().to_owned())])
         }

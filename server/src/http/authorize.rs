@@ -1,4 +1,5 @@
-//! Authorization on the HTTP port. Probes are open to every client; every other path needs a credential if gRPC does.
+//! Authorization on the HTTP port. Probes and the OpenAPI document are open to every client; every other path needs a
+//! credential if gRPC does.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -12,6 +13,8 @@ use axum::response::Response;
 use http::HeaderMap;
 use tonic::Code;
 
+use super::openapi;
+use super::v1::route;
 use crate::audit::{ChangeError, Changes, Line};
 use crate::auth::{AuthError, Caller, Role};
 use crate::clock;
@@ -29,13 +32,16 @@ enum Takes {
     Role(Role),
     /// A role for a change, which has this name in audit lines.
     Change(Role, &'static str),
+    /// The role of an RPC, which the layer around every call checks.
+    Rpc,
 }
 
 /// The permission that a path needs. An unknown path needs a credential too, and so does one that is forgotten here.
 fn takes(path: &str) -> Takes {
     match path {
-        "/livez" | "/readyz" | "/healthz" => Takes::Nothing,
+        "/livez" | "/readyz" | "/healthz" | openapi::PATH => Takes::Nothing,
         "/extender/bind" => Takes::Change(Role::Scheduler, "/extender/bind"),
+        path if route::find(path).is_some() => Takes::Rpc,
         _ => Takes::Role(Role::Reader),
     }
 }
@@ -48,7 +54,7 @@ pub(crate) async fn authorize(
 ) -> Response {
     let takes = takes(request.uri().path());
     let (role, changes) = match takes {
-        Takes::Nothing => return next.run(request).await,
+        Takes::Nothing | Takes::Rpc => return next.run(request).await,
         Takes::Role(role) => (role, None),
         Takes::Change(role, name) => (role, state.audit.changes().map(|changes| (changes, name))),
     };
@@ -180,12 +186,14 @@ mod tests {
 
     #[test]
     fn only_probes_are_for_anybody() {
-        for path in ["/livez", "/readyz", "/healthz"] {
+        for path in ["/livez", "/readyz", "/healthz", "/openapi.json"] {
             assert_eq!(takes(path), Takes::Nothing);
         }
         for path in ["/metrics", "/extender/filter", "/", "/livez/", "/LIVEZ", "//livez"] {
             assert_eq!(takes(path), Takes::Role(Role::Reader), "{path}");
         }
         assert!(matches!(takes("/extender/bind"), Takes::Change(Role::Scheduler, _)));
+        assert_eq!(takes("/v1/place"), Takes::Rpc);
+        assert_eq!(takes("/v1/nothing"), Takes::Role(Role::Reader));
     }
 }

@@ -1,7 +1,6 @@
 //! The extender's HTTP half: reads bodies within limits, runs verbs on the right threads, and turns failures into the
 //! statuses that kube-scheduler understands.
 
-mod body;
 mod failure;
 
 use std::sync::Arc;
@@ -14,13 +13,13 @@ use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use axum::response::Response;
 use axum::routing::post;
 
+use super::body::Bodies;
 use crate::admission::Lane;
 use crate::clock;
 use crate::escape;
 use crate::extender::{Extender, Failure, LONG_BODY};
 use crate::service::{CallError, State};
 use crate::telemetry::{ExtenderOutcome, ExtenderVerb};
-use body::Bodies;
 
 /// State that the routes share.
 struct Routes {
@@ -63,11 +62,12 @@ async fn answer(verb: ExtenderVerb, routes: &Routes, request: Request) -> Respon
     let visit = state.admission.visit(lane(verb, request.headers()), started);
     let (answered, started) = match &visit {
         Ok(_) => {
-            let body = bodies.read(request).await;
+            let (parts, body) = request.into_parts();
+            let body = bodies.read(&parts.headers, body).await;
             let started = clock::now();
             match body {
                 Ok(body) => (extender.carry_out(verb, state, body).await, started),
-                Err(failure) => (Err(failure), started),
+                Err(unread) => (Err(unread.into()), started),
             }
         }
         Err(refused) => (Err(Failure::from(CallError::from(refused.clone()))), started),

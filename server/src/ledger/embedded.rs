@@ -218,6 +218,23 @@ impl Ledger for Embedded {
         })
     }
 
+    fn list(&self, prefix: &str) -> Result<Vec<(Key, Entry)>, LedgerError> {
+        self.with(|database| {
+            let records = database.begin_read()?.open_table(RECORDS)?;
+            let mut listed = Vec::new();
+            for record in records.range(prefix..)? {
+                let (key, entry) = record?;
+                if !key.value().starts_with(prefix) {
+                    break;
+                }
+                let (revision, value) = entry.value();
+                let entry = Entry { value: value.to_vec(), revision: Revision(revision) };
+                listed.push((Key::stored(key.value()), entry));
+            }
+            Ok(listed)
+        })
+    }
+
     fn commit(&self, transaction: Transaction) -> Result<Revision, CommitError> {
         self.group.commit(transaction, |transactions| {
             self.write_with(|database| {

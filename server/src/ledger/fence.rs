@@ -17,7 +17,7 @@ use berth_proto::berth_v1::{
 };
 use prost::Message as _;
 
-use super::grants::{GrantError, Grants, Record, Verdict, actor, damaged, name};
+use super::grants::{Call, GrantError, Grants, Record, Verdict, actor, damaged, name};
 use super::reason::STALE_TOKEN;
 use super::{Entry, Key, Revision};
 
@@ -40,7 +40,7 @@ impl Grants {
     pub fn advance_fence(
         &self,
         request: &AdvanceFenceRequest,
-        now: i64,
+        call: &Call<'_>,
     ) -> Result<AdvanceFenceResponse, GrantError> {
         name(&request.node_name, "nodeName")?;
         let r#type = FenceEventType::parse(&request.r#type, "type")?;
@@ -60,9 +60,34 @@ impl Grants {
             no_leftover_processes: request.no_leftover_processes,
         };
         let key = Key::fence(&request.node_name);
-        self.attempt(slice::from_ref(&key), now, |entries| {
+        self.attempt(slice::from_ref(&key), call, &request.actor, |entries| {
             advance(&key, entries, scope, event, request)
         })
+    }
+
+    /// Names of all nodes that are fenced or about to be, in order (S-FNC-1).
+    ///
+    /// # Errors
+    /// [`GrantError`].
+    pub fn fenced_nodes(&self) -> Result<Vec<String>, GrantError> {
+        let mut fenced = Vec::new();
+        for (key, entry) in self.list(Key::FENCES)? {
+            if is_cut_off(Some(&entry), &key)? {
+                let node = key.as_str().strip_prefix(Key::FENCES).unwrap_or_default();
+                fenced.push(node.to_owned());
+            }
+        }
+        Ok(fenced)
+    }
+
+    /// Whether a node is fenced or about to be (S-FNC-1).
+    ///
+    /// # Errors
+    /// [`GrantError`].
+    pub fn is_fenced(&self, node: &str) -> Result<bool, GrantError> {
+        let key = Key::fence(node);
+        let entries = self.read(slice::from_ref(&key))?;
+        is_cut_off(entries.first().and_then(Option::as_ref), &key)
     }
 
     /// The method `GetFence`.
@@ -72,7 +97,7 @@ impl Grants {
     pub fn get_fence(
         &self,
         request: &GetFenceRequest,
-        _now: i64,
+        _call: &Call<'_>,
     ) -> Result<GetFenceResponse, GrantError> {
         name(&request.node_name, "nodeName")?;
         let record: FenceRecord = self.get(&Key::fence(&request.node_name))?;
@@ -117,8 +142,8 @@ fn advance(
     let record = FenceRecord::read(key, entries.first().and_then(Option::as_ref))?;
     let record = FenceRecord { node_name: request.node_name.clone(), ..record };
     let stands = |outcome: &str, record: FenceRecord| {
-        let outcome = outcome.to_owned();
-        Ok(Verdict::Stands(AdvanceFenceResponse { outcome, record: Some(record) }))
+        let (outcome, record) = (outcome.to_owned(), Some(record));
+        Ok(Verdict::Stands(AdvanceFenceResponse { outcome, record, verified: None }))
     };
     let is_decision = event.r#type == FenceEventType::Decide;
     let uses_entitlement = uses_entitlement(event.r#type);
@@ -167,7 +192,8 @@ fn advance(
     }
     // A decision is a grant: the permission to fence.
     let token = if is_decision { 0 } else { token };
-    let line = line(key, request, event.r#type, fence, token);
+    let verified = caller_vouches(event.r#type).then_some(false);
+    let line = LedgerRecord { verified, ..line(key, request, event.r#type, fence, token) };
     let is_renewed = renewal.is_some();
     let changed = (fence.state != before).then(|| {
         let scope = fence.scope.word().to_owned();
@@ -186,7 +212,8 @@ fn advance(
     let answer = Box::new(move |revision: Revision| {
         let mut record = changed.unwrap_or(record);
         record.resolve(revision.0);
-        AdvanceFenceResponse { outcome: outcome.word().to_owned(), record: Some(record) }
+        let outcome = outcome.word().to_owned();
+        AdvanceFenceResponse { outcome, record: Some(record), verified }
     });
     Ok(Verdict::Changes { writes, line, answer })
 }
@@ -202,6 +229,21 @@ fn uses_entitlement(r#type: FenceEventType) -> bool {
         | FenceEventType::FenceConfirmed
         | FenceEventType::FenceFailed
         | FenceEventType::NodeReturned => false,
+    }
+}
+
+/// Whether the event is a claim of the caller. What cuts a node off, and whether its processes ended, is seen outside
+/// the cluster, so this server can confirm none of it (L-GRANT-2).
+fn caller_vouches(r#type: FenceEventType) -> bool {
+    match r#type {
+        FenceEventType::FenceAccepted
+        | FenceEventType::FenceConfirmed
+        | FenceEventType::FenceFailed
+        | FenceEventType::NodeReturned => true,
+        FenceEventType::Decide
+        | FenceEventType::BreakAttachment
+        | FenceEventType::RemovePod
+        | FenceEventType::ReleaseIdentity => false,
     }
 }
 
@@ -231,7 +273,6 @@ fn line(
     let entitlement =
         if uses_entitlement(r#type) { BreakEntitlement::FenceConfirmed.word() } else { "" };
     LedgerRecord {
-        actor: request.actor.clone(),
         operation: "AdvanceFence".to_owned(),
         subject: key.as_str().to_owned(),
         outcome: outcome.to_owned(),

@@ -12,6 +12,7 @@ use berth_proto::Time;
 use berth_proto::berth_v1::{LedgerRecord, ListLedgerRecordsRequest, ListLedgerRecordsResponse};
 use prost::Message;
 
+use super::claim::{Contradiction, Witness};
 use super::{CommitError, Entry, Key, Ledger, LedgerError, Revision, Transaction};
 
 /// Number of attempts to decide anew because another commit came between.
@@ -23,10 +24,31 @@ const MAX_PAGE_SIZE: usize = 1_000;
 /// Maximum length of a name, uid and actor, in bytes: what Kubernetes allows for a name.
 pub const MAX_NAME_BYTES: usize = 253;
 
-/// The grants in a ledger. Every method takes `now`, in seconds since the epoch: it decides nothing, and is only
-/// written to the journal.
+/// The grants in a ledger.
 pub struct Grants {
     ledger: Arc<dyn Ledger>,
+}
+
+/// A call of a method: who makes it, when, and what the server can check of it.
+#[derive(Copy, Clone)]
+pub struct Call<'a> {
+    /// Authenticated user, for the journal (L-GRANT-3).
+    pub user: &'a str,
+    /// Time in seconds since the epoch, for the journal. It decides nothing.
+    pub now: i64,
+    /// What the server has seen of the cluster.
+    pub witness: &'a dyn Witness,
+    /// The names that the user may release by force.
+    pub force: ForceRight,
+}
+
+/// The names that a user may release by force (L-GRANT-5).
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum ForceRight {
+    /// All names.
+    All,
+    /// Names that the user acquired.
+    Own,
 }
 
 /// Reason why a call has no answer.
@@ -35,6 +57,15 @@ pub enum GrantError {
     /// The request is malformed.
     #[error(transparent)]
     Request(#[from] ModelError),
+    /// The change rests on a claim that this server's cluster contradicts (L-GRANT-1).
+    #[error(transparent)]
+    Contradicted(#[from] Contradiction),
+    /// The user may not release this name by force: another user acquired it (L-GRANT-5).
+    #[error("user `{user}` did not acquire this name, and may not release it by force")]
+    NotOwner {
+        /// The user of the call.
+        user: String,
+    },
     /// Other commits came between too often.
     #[error("other changes of `{}` came between too often", key.as_str())]
     Contended {
@@ -117,10 +148,13 @@ impl Grants {
 
     /// Calls `decide` with the records of `keys`, and commits its decision if they are still unchanged then; otherwise
     /// decides anew.
+    ///
+    /// The journal names the user of the call, and `claimed_actor` beside it (L-GRANT-3).
     pub(super) fn attempt<Answer>(
         &self,
         keys: &[Key],
-        now: i64,
+        call: &Call<'_>,
+        claimed_actor: &str,
         decide: impl Fn(&[Option<Entry>]) -> Result<Verdict<Answer>, GrantError>,
     ) -> Result<Answer, GrantError> {
         let mut contended = None;
@@ -131,7 +165,12 @@ impl Grants {
                 Verdict::Changes { writes, line, answer } => (writes, line, answer),
             };
             let revisions = entries.iter().map(|entry| entry.as_ref().map(|entry| entry.revision));
-            let line = LedgerRecord { time: Some(Time::from_unix_seconds(now)), ..line };
+            let line = LedgerRecord {
+                time: Some(Time::from_unix_seconds(call.now)),
+                actor: call.user.to_owned(),
+                claimed_actor: claimed_actor.to_owned(),
+                ..line
+            };
             let transaction = Transaction {
                 expectations: keys.iter().cloned().zip(revisions).collect(),
                 writes,
@@ -156,6 +195,11 @@ impl Grants {
         Ok(self.ledger.read(keys)?)
     }
 
+    /// Reads all records whose keys start with `prefix`.
+    pub(super) fn list(&self, prefix: &str) -> Result<Vec<(Key, Entry)>, GrantError> {
+        Ok(self.ledger.list(prefix)?)
+    }
+
     /// Reads the record of `key`.
     pub(super) fn get<Kept: Record>(&self, key: &Key) -> Result<Kept, GrantError> {
         let entries = self.read(std::slice::from_ref(key))?;
@@ -169,7 +213,7 @@ impl Grants {
     pub fn list_ledger_records(
         &self,
         request: &ListLedgerRecordsRequest,
-        _now: i64,
+        _call: &Call<'_>,
     ) -> Result<ListLedgerRecordsResponse, GrantError> {
         let page_size = match usize::try_from(request.page_size).unwrap_or(MAX_PAGE_SIZE) {
             0 => DEFAULT_PAGE_SIZE,
@@ -192,8 +236,12 @@ impl Grants {
     }
 }
 
-/// A line in the form that callers get. A decision to fence has the revision of its commit as token.
-fn resolved(line: LedgerRecord, revision: Revision) -> LedgerRecord {
+/// A line in the form that callers get. A decision to fence has the revision of its commit as token. Lines from before
+/// users were recorded have as actor what the request claimed.
+fn resolved(mut line: LedgerRecord, revision: Revision) -> LedgerRecord {
+    if line.claimed_actor.is_empty() {
+        line.claimed_actor = std::mem::take(&mut line.actor);
+    }
     let is_decision = line.outcome == FenceState::Fencing.word();
     let fence_token = if is_decision { revision.0 } else { line.fence_token };
     LedgerRecord { revision: revision.0, fence_token, ..line }
@@ -204,14 +252,18 @@ fn log(line: &LedgerRecord, revision: Revision) {
     if line.entitlement.is_empty() {
         return;
     }
-    let LedgerRecord { actor, subject, outcome, entitlement, pod_uid, node_name, .. } = line;
+    let LedgerRecord { actor, claimed_actor, subject, outcome, entitlement, .. } = line;
+    let LedgerRecord { pod_uid, node_name, verified, .. } = line;
     if line.is_unsafe {
         tracing::warn!(
-            %revision, ?actor, ?subject, ?pod_uid, outcome, entitlement,
+            %revision, ?actor, ?claimed_actor, ?subject, ?pod_uid, outcome, entitlement, verified,
             "released while a process of it may be running: data may be lost"
         );
     } else {
-        tracing::info!(%revision, ?actor, ?subject, ?pod_uid, ?node_name, outcome, entitlement, "released");
+        tracing::info!(
+            %revision, ?actor, ?claimed_actor, ?subject, ?pod_uid, ?node_name, outcome, entitlement, verified,
+            "released"
+        );
     }
 }
 
@@ -253,7 +305,23 @@ pub(super) fn actor(text: &str) -> Result<(), ModelError> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::claim::Blind;
     use super::*;
+
+    /// L-GRANT-3: lines of a ledger from before users were recorded.
+    #[test]
+    fn old_lines_have_only_a_claimed_actor() {
+        let old = LedgerRecord { actor: "node-agent".to_owned(), ..LedgerRecord::default() };
+        let new = LedgerRecord {
+            actor: "jane".to_owned(),
+            claimed_actor: "agent".to_owned(),
+            ..old.clone()
+        };
+        for (line, expected) in [(old, ["", "node-agent"]), (new, ["jane", "agent"])] {
+            let line = resolved(line, Revision(7));
+            assert_eq!([&*line.actor, &*line.claimed_actor], expected);
+        }
+    }
 
     #[test]
     fn names_are_bounded_and_make_keys_apart() {
@@ -278,6 +346,10 @@ mod tests {
             Ok(vec![None; keys.len()])
         }
 
+        fn list(&self, _: &str) -> Result<Vec<(Key, Entry)>, LedgerError> {
+            Ok(Vec::new())
+        }
+
         fn commit(&self, transaction: Transaction) -> Result<Revision, CommitError> {
             Err(CommitError::Conflict { key: transaction.expectations[0].0.clone() })
         }
@@ -296,7 +368,8 @@ mod tests {
         let grants = Grants::new(Arc::new(Busy));
         let key = Key::volume("v");
         let n_attempts = std::cell::Cell::new(0);
-        let answer = grants.attempt(std::slice::from_ref(&key), 0, |_| {
+        let call = Call { user: "u", now: 0, witness: &Blind, force: ForceRight::All };
+        let answer = grants.attempt(std::slice::from_ref(&key), &call, "me", |_| {
             n_attempts.set(n_attempts.get() + 1);
             Ok(Verdict::Changes {
                 writes: vec![(key.clone(), None)],

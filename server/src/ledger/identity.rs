@@ -11,9 +11,11 @@ use berth_proto::berth_v1::{
 use prost::Message as _;
 
 use super::fence::{NODE_FENCED, as_fence, is_cut_off};
-use super::grants::{GrantError, Grants, Record, Verdict, actor, name, optional_name};
+use super::grants::{
+    Call, ForceRight, GrantError, Grants, Record, Verdict, actor, name, optional_name,
+};
 use super::reason::STALE_TOKEN;
-use super::{Entry, Key, Revision};
+use super::{Entry, Key, Revision, claim};
 
 /// Reason if the holder is bound to another node than the request names: a pod is never bound twice.
 const OTHER_NODE: &str = "OtherNode";
@@ -35,7 +37,7 @@ impl Grants {
     pub fn acquire_identity(
         &self,
         request: &AcquireIdentityRequest,
-        now: i64,
+        call: &Call<'_>,
     ) -> Result<AcquireIdentityResponse, GrantError> {
         let key = key(&request.namespace, &request.name)?;
         name(&request.uid, "uid")?;
@@ -45,13 +47,13 @@ impl Grants {
         if !request.node_name.is_empty() {
             keys.push(Key::fence(&request.node_name));
         }
-        self.attempt(&keys, now, |entries| {
+        self.attempt(&keys, call, &request.actor, |entries| {
             let record = read(&keys[0], entries, &request.namespace, &request.name)?;
             let is_cut_off = match keys.get(1) {
                 Some(fence) => is_cut_off(entries[1].as_ref(), fence)?,
                 None => false,
             };
-            Ok(acquire(&keys[0], record, is_cut_off, request))
+            acquire(&keys[0], record, is_cut_off, call, request)
         })
     }
 
@@ -63,7 +65,7 @@ impl Grants {
     pub fn record_identity_event(
         &self,
         request: &RecordIdentityEventRequest,
-        now: i64,
+        call: &Call<'_>,
     ) -> Result<RecordIdentityEventResponse, GrantError> {
         let key = key(&request.namespace, &request.name)?;
         name(&request.uid, "uid")?;
@@ -82,7 +84,7 @@ impl Grants {
             true => vec![key.clone()],
             false => vec![key.clone(), Key::fence(&node_name)],
         };
-        self.attempt(&keys, now, |entries| {
+        self.attempt(&keys, call, &request.actor, |entries| {
             let record = read(&key, entries, &request.namespace, &request.name)?;
             let fence = match keys.get(1) {
                 // Another pod took the name meanwhile, maybe on another node: this fence is irrelevant for it.
@@ -93,7 +95,7 @@ impl Grants {
             };
             // Revision of the grant, or of the change that added the node.
             let changed = entries[0].as_ref().map_or(0, |entry| entry.revision.0);
-            release(&key, record, Fenced { record: &fence, changed }, r#type, request)
+            release(&key, record, Fenced { record: &fence, changed }, call, (r#type, request))
         })
     }
 
@@ -104,7 +106,7 @@ impl Grants {
     pub fn get_identity(
         &self,
         request: &GetIdentityRequest,
-        _now: i64,
+        _call: &Call<'_>,
     ) -> Result<GetIdentityResponse, GrantError> {
         let key = key(&request.namespace, &request.name)?;
         let record = named(self.get(&key)?, &request.namespace, &request.name);
@@ -143,8 +145,9 @@ fn acquire(
     key: &Key,
     record: IdentityRecord,
     is_cut_off: bool,
+    call: &Call<'_>,
     request: &AcquireIdentityRequest,
-) -> Verdict<AcquireIdentityResponse> {
+) -> Result<Verdict<AcquireIdentityResponse>, GrantError> {
     let mut lock = lock(&record);
     let outcome = lock.apply(&LockEvent {
         r#type: LockEventType::Acquire,
@@ -155,43 +158,49 @@ fn acquire(
     let answer = |outcome: &str, record: IdentityRecord| {
         let is_holder = record.holder_uid == request.uid && outcome != OTHER_NODE;
         let token = if is_holder { record.token } else { 0 };
-        AcquireIdentityResponse { outcome: outcome.to_owned(), token, record: Some(record) }
+        let (outcome, record) = (outcome.to_owned(), Some(record));
+        AcquireIdentityResponse { outcome, token, record, verified: None }
     };
+    let stands = |outcome: &str, record| Ok(Verdict::Stands(answer(outcome, record)));
     let granted = match outcome {
         LockOutcome::Granted if is_cut_off => {
-            return Verdict::Stands(answer(NODE_FENCED, record));
+            return stands(NODE_FENCED, record);
         }
         LockOutcome::Granted => IdentityRecord {
             holder_uid: request.uid.clone(),
             token: 0,
             node_name: request.node_name.clone(),
+            acquired_by: call.user.to_owned(),
             ..record
         },
         LockOutcome::AlreadyHeld => {
             let requested_node = &request.node_name;
             if requested_node.is_empty() || *requested_node == record.node_name {
-                return Verdict::Stands(answer(outcome.word(), record));
+                return stands(outcome.word(), record);
             }
             if !record.node_name.is_empty() {
-                return Verdict::Stands(answer(OTHER_NODE, record));
+                return stands(OTHER_NODE, record);
             }
             // The pod has been bound since; its grant is unchanged.
             IdentityRecord { node_name: requested_node.clone(), ..record }
         }
-        _ => return Verdict::Stands(answer(outcome.word(), record)),
+        _ => return stands(outcome.word(), record),
     };
+    let pod = (&*request.namespace, &*request.name, &*request.uid);
+    let verified = Some(claim::is_held(call.witness, pod, &request.node_name)?);
     let line = LedgerRecord {
         node_name: granted.node_name.clone(),
-        ..line(key, "AcquireIdentity", &request.actor, outcome, &request.uid)
+        verified,
+        ..line(key, "AcquireIdentity", outcome, &request.uid)
     };
     let writes = vec![(key.clone(), Some(granted.encode_to_vec()))];
     let outcome = outcome.word().to_owned();
     let answer = Box::new(move |revision: Revision| {
         let mut record = granted;
         record.resolve(revision.0);
-        AcquireIdentityResponse { outcome, token: record.token, record: Some(record) }
+        AcquireIdentityResponse { outcome, token: record.token, record: Some(record), verified }
     });
-    Verdict::Changes { writes, line, answer }
+    Ok(Verdict::Changes { writes, line, answer })
 }
 
 /// The fence of the holder's node, and the revision at which the holder's record last changed.
@@ -214,8 +223,8 @@ fn release(
     key: &Key,
     record: IdentityRecord,
     fenced: Fenced<'_>,
-    r#type: LockEventType,
-    request: &RecordIdentityEventRequest,
+    call: &Call<'_>,
+    (r#type, request): (LockEventType, &RecordIdentityEventRequest),
 ) -> Result<Verdict<RecordIdentityEventResponse>, GrantError> {
     let fence = as_fence(fenced.record)?;
     let fence_confirmed =
@@ -228,8 +237,9 @@ fn release(
         fence_confirmed,
     });
     let stands = |outcome: &str, message: String, record: IdentityRecord| {
-        let outcome = outcome.to_owned();
-        Ok(Verdict::Stands(RecordIdentityEventResponse { outcome, message, record: Some(record) }))
+        let (outcome, record) = (outcome.to_owned(), Some(record));
+        let verified = None;
+        Ok(Verdict::Stands(RecordIdentityEventResponse { outcome, message, record, verified }))
     };
     if outcome == LockOutcome::StaleUid {
         let message = match &*record.holder_uid {
@@ -249,13 +259,15 @@ fn release(
         (LockOutcome::ReleasedUnsafely, _) => "AcknowledgedForceDelete",
         _ => return stands(outcome.word(), why_not(r#type, &record, fenced), record),
     };
+    let verified = check_release(&record, r#type, call, request)?;
     let line = LedgerRecord {
         node_name: record.node_name.clone(),
         entitlement: entitlement.to_owned(),
+        verified,
         fence_token: if by_fence { fenced.record.token } else { 0 },
         fence_scope: if by_fence { fenced.record.scope.clone() } else { String::new() },
         is_unsafe: outcome == LockOutcome::ReleasedUnsafely,
-        ..line(key, "RecordIdentityEvent", &request.actor, outcome, &request.uid)
+        ..line(key, "RecordIdentityEvent", outcome, &request.uid)
     };
     let released = IdentityRecord {
         namespace: record.namespace,
@@ -270,8 +282,32 @@ fn release(
         outcome,
         message: String::new(),
         record: Some(released),
+        verified,
     });
     Ok(Verdict::Changes { writes: vec![(key.clone(), kept)], line, answer })
+}
+
+/// Checks what a release rests on: whether the user may force it (L-GRANT-5), and whether the pod is gone (L-GRANT-1).
+/// Returns whether the latter is confirmed; `None` after a fence, which is the ledger's own record.
+fn check_release(
+    record: &IdentityRecord,
+    r#type: LockEventType,
+    call: &Call<'_>,
+    request: &RecordIdentityEventRequest,
+) -> Result<Option<bool>, GrantError> {
+    let pod = (&*request.namespace, &*request.name, &*request.uid);
+    match r#type {
+        LockEventType::RemovedAfterFence => Ok(None),
+        LockEventType::ForceDeletedByUser => {
+            let is_own = !call.user.is_empty() && record.acquired_by == call.user;
+            if call.force == ForceRight::Own && !is_own {
+                return Err(GrantError::NotOwner { user: call.user.to_owned() });
+            }
+            // The event may precede the deletion that it speaks of, so a pod that is still there is no contradiction.
+            Ok(Some(claim::is_gone(call.witness, pod).unwrap_or(false)))
+        }
+        _ => Ok(Some(claim::is_gone(call.witness, pod)?)),
+    }
 }
 
 /// Reason why an event about the holder does not release its name.
@@ -300,9 +336,8 @@ fn why_not(r#type: LockEventType, record: &IdentityRecord, fenced: Fenced<'_>) -
     }
 }
 
-fn line(key: &Key, operation: &str, actor: &str, outcome: LockOutcome, uid: &str) -> LedgerRecord {
+fn line(key: &Key, operation: &str, outcome: LockOutcome, uid: &str) -> LedgerRecord {
     LedgerRecord {
-        actor: actor.to_owned(),
         operation: operation.to_owned(),
         subject: key.as_str().to_owned(),
         outcome: outcome.word().to_owned(),

@@ -48,6 +48,13 @@ impl Ledger for Memory {
         Ok(keys.iter().map(|key| kept.records.get(key).cloned()).collect())
     }
 
+    fn list(&self, prefix: &str) -> Result<Vec<(Key, Entry)>, LedgerError> {
+        let kept = self.kept();
+        let listed = kept.records.range(Key::stored(prefix)..);
+        let listed = listed.take_while(|(key, _)| key.as_str().starts_with(prefix));
+        Ok(listed.map(|(key, entry)| (key.clone(), entry.clone())).collect())
+    }
+
     fn commit(&self, transaction: Transaction) -> Result<Revision, CommitError> {
         let kept = &mut *self.kept();
         for (key, expected) in &transaction.expectations {

@@ -7,7 +7,7 @@ use berth_proto::berth_v1::{
 };
 
 use super::Key;
-use super::grants::{GrantError, Grants, name};
+use super::grants::{Call, GrantError, Grants, name};
 use super::reason::STALE_TOKEN;
 
 const CURRENT: &str = "Current";
@@ -21,7 +21,7 @@ impl Grants {
     pub fn check_token(
         &self,
         request: &CheckTokenRequest,
-        _now: i64,
+        _call: &Call<'_>,
     ) -> Result<CheckTokenResponse, GrantError> {
         let CheckTokenRequest { kind, namespace, name: subject, token } = request;
         if !KINDS.contains(&&**kind) {

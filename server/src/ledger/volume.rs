@@ -4,7 +4,8 @@ use std::slice;
 
 use berth_engine::ModelError;
 use berth_engine::lifecycle::attachment::{
-    AccessModes, AttachOutcome, AttachReason, Attachment, BreakEvidence, Holder, Operation,
+    AccessMode, AccessModes, AttachOutcome, AttachReason, Attachment, BreakEvidence, Holder,
+    Operation,
 };
 use berth_engine::lifecycle::fence::{Fence, FenceEvent, FenceEventType};
 use berth_engine::lifecycle::vocabulary::ConditionStatus;
@@ -16,9 +17,9 @@ use berth_proto::berth_v1::{
 use prost::Message as _;
 
 use super::fence::{NODE_FENCED, as_fence, is_cut_off};
-use super::grants::{GrantError, Grants, Record, Verdict, actor, damaged, name};
+use super::grants::{Call, GrantError, Grants, Record, Verdict, actor, damaged, name};
 use super::reason::STALE_TOKEN;
-use super::{Entry, Key, Revision};
+use super::{Entry, Key, Revision, claim};
 
 /// Maximum number of holders of a volume, since a record is read and written whole.
 pub const MAX_HOLDERS: usize = 4_096;
@@ -37,7 +38,8 @@ impl Record for VolumeRecord {
 }
 
 impl Grants {
-    /// The method `AttachVolume` (L-VOL-2 to L-VOL-6, L-VOL-12). Nothing is granted on a node that is fenced or about
+    /// The method `AttachVolume` (L-VOL-2 to L-VOL-6, L-VOL-12). A volume without access modes is exclusive, as with
+    /// `ReadWriteOnce` (L-GRANT-4). Nothing is granted on a node that is fenced or about
     /// to be, which is read in the granting transaction.
     ///
     /// # Errors
@@ -45,14 +47,16 @@ impl Grants {
     pub fn attach_volume(
         &self,
         request: &AttachVolumeRequest,
-        now: i64,
+        call: &Call<'_>,
     ) -> Result<AttachVolumeResponse, GrantError> {
         let keys = [key(&request.volume)?, Key::fence(&request.node)];
         name(&request.node, "node")?;
         name(&request.pod_uid, "podUID")?;
         let modes = AccessModes::parse(&request.access_modes)?;
         actor(&request.actor)?;
-        self.attempt(&keys, now, |entries| attach(&keys, entries, modes, request))
+        self.attempt(&keys, call, &request.actor, |entries| {
+            attach(&keys, entries, modes, call, request)
+        })
     }
 
     /// The method `DetachVolume` (L-VOL-8).
@@ -62,13 +66,15 @@ impl Grants {
     pub fn detach_volume(
         &self,
         request: &DetachVolumeRequest,
-        now: i64,
+        call: &Call<'_>,
     ) -> Result<DetachVolumeResponse, GrantError> {
         let key = key(&request.volume)?;
         name(&request.node, "node")?;
         name(&request.pod_uid, "podUID")?;
         actor(&request.actor)?;
-        self.attempt(slice::from_ref(&key), now, |entries| detach(&key, entries, request))
+        self.attempt(slice::from_ref(&key), call, &request.actor, |entries| {
+            detach(&key, entries, call, request)
+        })
     }
 
     /// The method `BreakAttachment` (L-VOL-10). Whether a fence is confirmed is read from the ledger, in the breaking
@@ -79,7 +85,7 @@ impl Grants {
     pub fn break_attachment(
         &self,
         request: &BreakAttachmentRequest,
-        now: i64,
+        call: &Call<'_>,
     ) -> Result<BreakAttachmentResponse, GrantError> {
         let keys = [key(&request.volume)?, Key::fence(&request.node)];
         name(&request.node, "node")?;
@@ -94,7 +100,9 @@ impl Grants {
             node_ready,
             node_object_deleted: request.node_object_deleted,
         };
-        self.attempt(&keys, now, |entries| break_off(&keys, entries, stated, request))
+        self.attempt(&keys, call, &request.actor, |entries| {
+            break_off(&keys, entries, stated, call, request)
+        })
     }
 
     /// The method `MayStart` (L-VOL-7). On a node that is fenced or about to be nothing may start: its attachments
@@ -105,7 +113,7 @@ impl Grants {
     pub fn may_start(
         &self,
         request: &MayStartRequest,
-        _now: i64,
+        _call: &Call<'_>,
     ) -> Result<MayStartResponse, GrantError> {
         let keys = [key(&request.volume)?, Key::fence(&request.node)];
         name(&request.node, "node")?;
@@ -132,7 +140,7 @@ impl Grants {
     pub fn get_volume(
         &self,
         request: &GetVolumeRequest,
-        _now: i64,
+        _call: &Call<'_>,
     ) -> Result<GetVolumeResponse, GrantError> {
         let record: VolumeRecord = self.get(&key(&request.volume)?)?;
         let record = VolumeRecord { volume: request.volume.clone(), ..record };
@@ -153,6 +161,16 @@ fn read(
     let record = VolumeRecord::read(key, entries.first().and_then(Option::as_ref))?;
     let attachment = attachment(key, &record)?;
     Ok((VolumeRecord { volume: volume.to_owned(), ..record }, attachment))
+}
+
+/// The record as an exclusive one; `None` if it has holders on several nodes, as it may from before volumes without
+/// access modes were exclusive (L-GRANT-4).
+fn exclusive(key: &Key, record: &VolumeRecord) -> Result<Option<Attachment>, GrantError> {
+    if record.holders.iter().any(|holder| holder.node != record.holders[0].node) {
+        return Ok(None);
+    }
+    let access_modes = vec![AccessMode::ReadWriteOnce.word().to_owned()];
+    attachment(key, &VolumeRecord { access_modes, ..record.clone() }).map(Some)
 }
 
 /// The engine's form of a record.
@@ -195,21 +213,31 @@ fn attach(
     keys: &[Key; 2],
     entries: &[Option<Entry>],
     modes: AccessModes,
+    call: &Call<'_>,
     request: &AttachVolumeRequest,
 ) -> Result<Verdict<AttachVolumeResponse>, GrantError> {
     let [key, fence_key] = keys;
     let (record, mut attachment) = read(key, entries, &request.volume)?;
     let expected_version = request.expected_version.unwrap_or(record.version);
     let (node, pod_uid) = (request.node.clone(), request.pod_uid.clone());
-    let answer = move |ok, reason: &str, record: VolumeRecord| AttachVolumeResponse {
+    let answer = move |ok, reason: &str, record: VolumeRecord, verified| AttachVolumeResponse {
         ok,
         reason: reason.to_owned(),
         token: token(&record, &node, &pod_uid).filter(|_| ok).unwrap_or(0),
         record: Some(record),
+        verified,
     };
-    if !request.access_modes.is_empty() && modes != attachment.access_modes() {
+    let mut takes_holders = true;
+    if request.access_modes.is_empty() {
+        if attachment.access_modes() == AccessModes::default() {
+            match exclusive(key, &record)? {
+                Some(exclusive) => attachment = exclusive,
+                None => takes_holders = false,
+            }
+        }
+    } else if modes != attachment.access_modes() {
         if !record.holders.is_empty() && expected_version == record.version {
-            return Ok(Verdict::Stands(answer(false, OTHER_ACCESS_MODES, record)));
+            return Ok(Verdict::Stands(answer(false, OTHER_ACCESS_MODES, record, None)));
         }
         if record.holders.is_empty() {
             attachment = Attachment::new(modes, record.version, [])?;
@@ -220,25 +248,31 @@ fn attach(
         pod_uid: &request.pod_uid,
         expected_version,
     });
+    if reason == AttachReason::Attached && !takes_holders {
+        let reason = AttachReason::HeldByOtherNode.word();
+        return Ok(Verdict::Stands(answer(false, reason, record, None)));
+    }
     if reason != AttachReason::Attached {
-        return Ok(Verdict::Stands(answer(ok, reason.word(), record)));
+        return Ok(Verdict::Stands(answer(ok, reason.word(), record, None)));
     }
     if is_cut_off(entries[1].as_ref(), fence_key)? {
-        return Ok(Verdict::Stands(answer(false, NODE_FENCED, record)));
+        return Ok(Verdict::Stands(answer(false, NODE_FENCED, record, None)));
     }
     if record.holders.len() >= MAX_HOLDERS {
         return Err(GrantError::TooManyHolders { limit: MAX_HOLDERS });
     }
     let after = kept(record, &attachment);
+    let verified = Some(claim::is_on(call.witness, &request.node, &request.pod_uid));
     let line = LedgerRecord {
         pod_uid: request.pod_uid.clone(),
-        ..line(key, "AttachVolume", &request.actor, reason, &request.node)
+        verified,
+        ..line(key, "AttachVolume", reason, &request.node)
     };
     let writes = vec![(key.clone(), Some(after.encode_to_vec()))];
     let answer = Box::new(move |revision: Revision| {
         let mut record = after;
         record.resolve(revision.0);
-        answer(ok, reason.word(), record)
+        answer(ok, reason.word(), record, verified)
     });
     Ok(Verdict::Changes { writes, line, answer })
 }
@@ -246,13 +280,15 @@ fn attach(
 fn detach(
     key: &Key,
     entries: &[Option<Entry>],
+    call: &Call<'_>,
     request: &DetachVolumeRequest,
 ) -> Result<Verdict<DetachVolumeResponse>, GrantError> {
     let (record, mut attachment) = read(key, entries, &request.volume)?;
-    let answer = |AttachOutcome { ok, reason }, record| DetachVolumeResponse {
+    let answer = |AttachOutcome { ok, reason }, record, verified| DetachVolumeResponse {
         ok,
         reason: reason.word().to_owned(),
         record: Some(record),
+        verified,
     };
     let outcome = attachment.apply(&Operation::Detach {
         node: &request.node,
@@ -269,20 +305,23 @@ fn detach(
             .is_some_and(|held| held != request.token);
     // L-VOL-2: the version is checked before everything else.
     if is_stale && outcome.reason != AttachReason::VersionConflict {
-        let (ok, reason) = (false, STALE_TOKEN.to_owned());
-        return Ok(Verdict::Stands(DetachVolumeResponse { ok, reason, record: Some(record) }));
+        let (ok, reason, record) = (false, STALE_TOKEN.to_owned(), Some(record));
+        let verified = None;
+        return Ok(Verdict::Stands(DetachVolumeResponse { ok, reason, record, verified }));
     }
     if outcome.reason != AttachReason::Detached {
-        return Ok(Verdict::Stands(answer(outcome, record)));
+        return Ok(Verdict::Stands(answer(outcome, record, None)));
     }
+    let verified = Some(claim::has_left(call.witness, &request.node, &request.pod_uid)?);
     let after = kept(record, &attachment);
     let line = LedgerRecord {
         pod_uid: request.pod_uid.clone(),
         entitlement: POD_GONE.to_owned(),
-        ..line(key, "DetachVolume", &request.actor, outcome.reason, &request.node)
+        verified,
+        ..line(key, "DetachVolume", outcome.reason, &request.node)
     };
     let writes = vec![(key.clone(), Some(after.encode_to_vec()))];
-    let answer = Box::new(move |_| answer(outcome, after));
+    let answer = Box::new(move |_| answer(outcome, after, verified));
     Ok(Verdict::Changes { writes, line, answer })
 }
 
@@ -290,6 +329,7 @@ fn break_off(
     keys: &[Key; 2],
     entries: &[Option<Entry>],
     stated: BreakEvidence,
+    call: &Call<'_>,
     request: &BreakAttachmentRequest,
 ) -> Result<Verdict<BreakAttachmentResponse>, GrantError> {
     let [key, fence_key] = keys;
@@ -303,14 +343,16 @@ fn break_off(
         expected_version: request.expected_version.unwrap_or(record.version),
         evidence,
     });
-    let answer = |AttachOutcome { ok, reason }, record| BreakAttachmentResponse {
+    let answer = |AttachOutcome { ok, reason }, record, verified| BreakAttachmentResponse {
         ok,
         reason: reason.word().to_owned(),
         record: Some(record),
+        verified,
     };
     let (AttachReason::Broken, Some(entitlement)) = (outcome.reason, evidence.entitlement()) else {
-        return Ok(Verdict::Stands(answer(outcome, record)));
+        return Ok(Verdict::Stands(answer(outcome, record, None)));
     };
+    let verified = claim::breaks(call.witness, &request.node, entitlement)?;
     let after = kept(record, &attachment);
     let mut writes = vec![(key.clone(), Some(after.encode_to_vec()))];
     let (mut fence_token, mut fence_scope) = (0, String::new());
@@ -331,15 +373,15 @@ fn break_off(
         entitlement: entitlement.word().to_owned(),
         fence_token,
         fence_scope,
-        ..line(key, "BreakAttachment", &request.actor, outcome.reason, &request.node)
+        verified,
+        ..line(key, "BreakAttachment", outcome.reason, &request.node)
     };
-    let answer = Box::new(move |_| answer(outcome, after));
+    let answer = Box::new(move |_| answer(outcome, after, verified));
     Ok(Verdict::Changes { writes, line, answer })
 }
 
-fn line(key: &Key, operation: &str, actor: &str, reason: AttachReason, node: &str) -> LedgerRecord {
+fn line(key: &Key, operation: &str, reason: AttachReason, node: &str) -> LedgerRecord {
     LedgerRecord {
-        actor: actor.to_owned(),
         operation: operation.to_owned(),
         subject: key.as_str().to_owned(),
         outcome: reason.word().to_owned(),

@@ -11,7 +11,6 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Sleep, sleep};
 use tokio_rustls::server::TlsStream;
-use tonic::transport::server::Connected;
 
 use super::linger::Lingering;
 use super::peer::Peer;
@@ -62,9 +61,10 @@ impl Connection {
     }
 
     /// Returns the connection with a limit: it ends unless its first `n_bytes` come within `patience`.
-    pub(crate) fn opened_by(self, n_bytes: usize, patience: Duration) -> Connection {
+    pub(crate) fn opened_by(mut self, n_bytes: usize, patience: Duration) -> Connection {
         let until = Box::pin(sleep(patience));
-        Connection { opening: Some(Opening { n_missing: n_bytes, until }), ..self }
+        self.opening = Some(Opening { n_missing: n_bytes, until });
+        self
     }
 
     pub(crate) fn peer(&self) -> &Arc<Peer> {
@@ -89,11 +89,9 @@ impl Connection {
     }
 }
 
-impl Connected for Connection {
-    type ConnectInfo = Arc<Peer>;
-
-    fn connect_info(&self) -> Arc<Peer> {
-        self.peer.clone()
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.peer.unwritten.lost();
     }
 }
 
@@ -135,10 +133,14 @@ impl AsyncWrite for Connection {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &mut self.stream {
+        let flushed = match &mut self.stream {
             Stream::Plain(stream) => Pin::new(stream).poll_flush(context),
             Stream::Tls(stream) => Pin::new(stream).poll_flush(context),
+        };
+        if matches!(flushed, Poll::Ready(Ok(()))) {
+            self.peer.unwritten.written();
         }
+        flushed
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use super::unread::Unread;
+use super::unwritten::Unwritten;
 use crate::auth::{PeerCertificate, PeerIdentity};
 
 /// The other end of a connection.
@@ -14,12 +15,14 @@ pub struct Peer {
     pub identity: PeerIdentity,
     /// Responses that the peer has not read yet, and whether the connection is to be closed for that.
     pub(crate) unread: Unread,
+    /// Responses that wait for the connection to be written.
+    pub(crate) unwritten: Unwritten,
 }
 
 impl Peer {
     /// A peer at `address` that presented `certificate`.
     #[must_use]
     pub fn new(address: Option<SocketAddr>, certificate: Option<PeerCertificate>) -> Peer {
-        Peer { address, identity: PeerIdentity::new(certificate), unread: Unread::default() }
+        Peer { address, identity: PeerIdentity::new(certificate), ..Peer::default() }
     }
 }

@@ -4,7 +4,7 @@
 //! that a file that kube-scheduler would refuse is refused here too.
 
 use super::node_affinity;
-use super::version::API_VERSION;
+use super::version::Version;
 use crate::document::decode::{self, Cursor, Fields};
 use berth_engine::{InterPodAffinityArgs, NodeAffinityArgs, ResourceWeight, ShapePoint};
 
@@ -59,6 +59,23 @@ pub struct FitArgs {
     pub shape: Option<Vec<ShapePoint>>,
 }
 
+impl FitArgs {
+    /// Arguments that ignore no resource.
+    pub(super) fn scoring(
+        strategy: &str,
+        resources: Vec<ResourceWeight>,
+        shape: Option<Vec<ShapePoint>>,
+    ) -> FitArgs {
+        FitArgs {
+            ignored_resources: Vec::new(),
+            ignored_resource_groups: Vec::new(),
+            strategy: strategy.to_owned(),
+            resources,
+            shape,
+        }
+    }
+}
+
 /// Default constraints for pods that have none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodTopologySpreadArgs {
@@ -107,45 +124,61 @@ pub struct DynamicResourcesArgs {
     pub binding_timeout_ns: i64,
 }
 
+/// Former plugins of v1beta1 that are scoring strategies of NodeResourcesFit; the first was on by default.
+pub(super) const STRATEGIES: [(&str, &str); 3] = [
+    ("NodeResourcesLeastAllocated", "LeastAllocated"),
+    ("NodeResourcesMostAllocated", "MostAllocated"),
+    ("RequestedToCapacityRatio", "RequestedToCapacityRatio"),
+];
+
+/// The scoring strategy that a plugin of v1beta1 has become.
+pub(super) fn strategy(plugin: &str) -> Option<&'static str> {
+    STRATEGIES.iter().find(|(name, _)| *name == plugin).map(|(_, strategy)| *strategy)
+}
+
 /// Decodes the arguments of plugin `name`; errors are reported.
-pub(super) fn decode(name: &str, args: Cursor<'_>) -> PluginArgs {
+pub(super) fn decode(name: &str, args: Cursor<'_>, version: Version) -> PluginArgs {
     let read: fn(&mut Fields<'_>) -> PluginArgs = match name {
         "DefaultPreemption" => default_preemption,
         "InterPodAffinity" => inter_pod_affinity,
         "NodeAffinity" => node_affinity_args,
+        "NodeResourcesFit" if version == Version::V1Beta1 => fit_without_strategy,
         "NodeResourcesFit" => fit,
         "NodeResourcesBalancedAllocation" => balanced_allocation,
         "PodTopologySpread" => spread,
         "VolumeBinding" => volume_binding,
         "DynamicResources" => dynamic_resources,
+        "RequestedToCapacityRatio" if version == Version::V1Beta1 => ratio,
+        name if version == Version::V1Beta1 && strategy(name).is_some() => allocated,
         _ => return PluginArgs::Opaque,
     };
     let read = args.object(|fields| {
-        check_kind(name, fields);
+        check_kind(name, fields, version);
         read(fields)
     });
-    read.unwrap_or_else(|| default_of(name))
+    read.unwrap_or_else(|| default_of(name, version))
 }
 
 /// Default arguments of plugin `name`.
-pub(super) fn default_of(name: &str) -> PluginArgs {
+pub(super) fn default_of(name: &str, version: Version) -> PluginArgs {
     let empty = crate::document::tree::Document {
         line: 0,
         value: crate::document::tree::Value::Map(Vec::new()),
     };
-    decode(name, crate::document::decode::Reader::default().root(&empty))
+    decode(name, crate::document::decode::Reader::default().root(&empty), version)
 }
 
 /// Checks `apiVersion` and `kind`, which may be absent but must not be wrong (S-CFG-3).
-fn check_kind(name: &str, fields: &mut Fields<'_>) {
+fn check_kind(name: &str, fields: &mut Fields<'_>, version: Version) {
     let api_version = fields.take("apiVersion", decode::text);
     let kind = fields.take("kind", decode::text);
     let expected = format!("{name}Args");
-    let agree = api_version.as_ref().is_none_or(|version| version == API_VERSION)
+    let expected_version = version.api_version();
+    let agree = api_version.as_ref().is_none_or(|version| version == expected_version)
         && kind.as_ref().is_none_or(|kind| *kind == expected);
     if !agree {
         fields.object().report(format!(
-            "args for plugin {name} were not of type {API_VERSION}, kind={expected}, got {}, kind={}",
+            "args for plugin {name} were not of type {expected_version}, kind={expected}, got {}, kind={}",
             api_version.unwrap_or_default(),
             kind.unwrap_or_default()
         ));
@@ -201,6 +234,28 @@ fn fit(fields: &mut Fields<'_>) -> PluginArgs {
         resources,
         shape,
     })
+}
+
+/// Reads the arguments of a version where the score was a plugin of its own.
+fn fit_without_strategy(fields: &mut Fields<'_>) -> PluginArgs {
+    PluginArgs::NodeResourcesFit(FitArgs {
+        ignored_resources: fields.take_or_default("ignoredResources", decode::texts),
+        ignored_resource_groups: fields.take_or_default("ignoredResourceGroups", decode::texts),
+        ..FitArgs::scoring("LeastAllocated", cpu_and_memory(), None)
+    })
+}
+
+/// Reads the arguments of a former plugin that scores by allocation; the name of the plugin says which way.
+fn allocated(fields: &mut Fields<'_>) -> PluginArgs {
+    PluginArgs::NodeResourcesFit(FitArgs::scoring("LeastAllocated", resources(fields), None))
+}
+
+/// Reads the arguments of the former plugin RequestedToCapacityRatio.
+fn ratio(fields: &mut Fields<'_>) -> PluginArgs {
+    let resources = resources(fields);
+    let shape = fields.take_or_default("shape", shape);
+    let args = FitArgs::scoring("RequestedToCapacityRatio", resources, Some(shape));
+    PluginArgs::NodeResourcesFit(args)
 }
 
 fn balanced_allocation(fields: &mut Fields<'_>) -> PluginArgs {

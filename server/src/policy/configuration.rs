@@ -3,7 +3,7 @@
 use super::args::{self, PluginArgs};
 use super::extender::{self, Extender};
 use super::plugins::{ExtensionPoint, PluginRef, PluginSet};
-use super::version::API_VERSION;
+use super::version::{API_VERSION, Version};
 use crate::document::decode::{self, Cursor, Fields};
 use crate::document::described_kind;
 use std::collections::BTreeMap;
@@ -15,6 +15,8 @@ const KIND: &str = "KubeSchedulerConfiguration";
 /// A whole configuration file.
 #[derive(Clone, Debug)]
 pub struct SchedulerConfiguration {
+    /// Version that the file was written in.
+    pub version: Version,
     /// Goroutines of kube-scheduler; checked, not used.
     pub parallelism: i32,
     /// Percentage, 0 to 100; checked, not used: every node is considered.
@@ -58,17 +60,19 @@ pub fn decode(root: Cursor<'_>) -> SchedulerConfiguration {
     root.object(|fields| {
         let api_version = fields.take_or_default("apiVersion", decode::text);
         let kind = fields.take_or_default("kind", decode::text);
-        if (api_version.as_str(), kind.as_str()) != (API_VERSION, KIND) {
+        let version = Version::of(&api_version).filter(|_| kind == KIND);
+        if version.is_none() {
             let got = described_kind(&kind, &api_version);
             fields
                 .object()
                 .report(format!("couldn't decode as {KIND} of `{API_VERSION}`, got {got}"));
             fields.ignore_rest();
         }
-        let profiles = fields
-            .take("profiles", |list| list.list(|item| item.object(profile)))
-            .unwrap_or_default();
+        let version = version.unwrap_or_default();
+        let profile = |item: Cursor<'_>| item.object(|fields| profile(fields, version));
+        let profiles = fields.take("profiles", |list| list.list(profile)).unwrap_or_default();
         let configuration = SchedulerConfiguration {
+            version,
             parallelism: fields.take("parallelism", decode::integer).unwrap_or(16),
             percentage_of_nodes_to_score: fields.take("percentageOfNodesToScore", decode::integer),
             pod_initial_backoff_seconds: fields
@@ -82,10 +86,11 @@ pub fn decode(root: Cursor<'_>) -> SchedulerConfiguration {
                 .take("extenders", |list| list.list(|item| item.object(extender::decode)))
                 .unwrap_or_default(),
         };
-        ignore_process_settings(fields);
+        ignore_process_settings(fields, version);
         configuration
     })
     .unwrap_or_else(|| SchedulerConfiguration {
+        version: Version::default(),
         parallelism: 16,
         percentage_of_nodes_to_score: None,
         pod_initial_backoff_seconds: 1,
@@ -110,7 +115,7 @@ fn with_default_name(mut profiles: Vec<Profile>) -> Vec<Profile> {
 
 /// Ignores settings of the kube-scheduler process that do not affect placement: known names are accepted, others are
 /// not.
-fn ignore_process_settings(fields: &mut Fields<'_>) {
+fn ignore_process_settings(fields: &mut Fields<'_>, version: Version) {
     const LEADER_ELECTION: [&str; 7] = [
         "leaderElect",
         "leaseDuration",
@@ -127,29 +132,53 @@ fn ignore_process_settings(fields: &mut Fields<'_>) {
     fields.take("clientConnection", |section| {
         section.object(|fields| fields.ignore(&CLIENT_CONNECTION))
     });
-    for name in ["enableProfiling", "enableContentionProfiling", "delayCacheUntilActive"] {
+    for name in ["enableProfiling", "enableContentionProfiling"] {
         fields.take(name, decode::boolean);
     }
-}
-
-fn profile(fields: &mut Fields<'_>) -> Profile {
-    Profile {
-        scheduler_name: fields.take_or_default("schedulerName", decode::text),
-        percentage_of_nodes_to_score: fields.take("percentageOfNodesToScore", decode::integer),
-        plugins: fields.take("plugins", |plugins| plugins.object(plugin_sets)).unwrap_or_default(),
-        plugin_config: fields
-            .take("pluginConfig", |list| list.list(|item| item.object(plugin_config)))
-            .unwrap_or_default(),
+    if version == Version::V1 {
+        fields.take("delayCacheUntilActive", decode::boolean);
+    }
+    if version <= Version::V1Beta2 {
+        for name in ["healthzBindAddress", "metricsBindAddress"] {
+            fields.take(name, decode::text);
+        }
     }
 }
 
-fn plugin_sets(fields: &mut Fields<'_>) -> BTreeMap<ExtensionPoint, PluginSet> {
+fn profile(fields: &mut Fields<'_>, version: Version) -> Profile {
+    let config = |item: Cursor<'_>| item.object(|fields| plugin_config(fields, version));
+    let percentage_of_nodes_to_score = match version {
+        Version::V1 => fields.take("percentageOfNodesToScore", decode::integer),
+        Version::V1Beta1 | Version::V1Beta2 | Version::V1Beta3 => None,
+    };
+    Profile {
+        scheduler_name: fields.take_or_default("schedulerName", decode::text),
+        percentage_of_nodes_to_score,
+        plugins: fields
+            .take("plugins", |plugins| plugins.object(|fields| plugin_sets(fields, version)))
+            .unwrap_or_default(),
+        plugin_config: fields.take("pluginConfig", |list| list.list(config)).unwrap_or_default(),
+    }
+}
+
+fn plugin_sets(fields: &mut Fields<'_>, version: Version) -> BTreeMap<ExtensionPoint, PluginSet> {
     ExtensionPoint::ALL
         .into_iter()
+        .filter(|point| version >= first_version(*point))
         .filter_map(|point| {
             Some((point, fields.take(point.field(), |set| set.object(plugin_set))?))
         })
         .collect()
+}
+
+/// The version that brought a list of plugins.
+fn first_version(point: ExtensionPoint) -> Version {
+    match point {
+        ExtensionPoint::MultiPoint => Version::V1Beta3,
+        ExtensionPoint::PreEnqueue => Version::V1Beta2,
+        ExtensionPoint::PlacementGenerate | ExtensionPoint::PlacementScore => Version::V1,
+        _ => Version::V1Beta1,
+    }
 }
 
 fn plugin_set(fields: &mut Fields<'_>) -> PluginSet {
@@ -166,8 +195,8 @@ fn plugin_ref(fields: &mut Fields<'_>) -> PluginRef {
     }
 }
 
-fn plugin_config(fields: &mut Fields<'_>) -> PluginConfig {
+fn plugin_config(fields: &mut Fields<'_>, version: Version) -> PluginConfig {
     let name = fields.take_or_default("name", decode::text);
-    let args = fields.take("args", |cursor| Some(args::decode(&name, cursor)));
-    PluginConfig { args: args.unwrap_or_else(|| args::default_of(&name)), name }
+    let args = fields.take("args", |cursor| Some(args::decode(&name, cursor, version)));
+    PluginConfig { args: args.unwrap_or_else(|| args::default_of(&name, version)), name }
 }

@@ -51,8 +51,8 @@ fn another_kind_or_version_is_refused() {
     for (text, got) in [
         ("apiVersion: v1\nkind: Pod\nspec: {}\n", "`Pod` of `v1`"),
         (
-            "apiVersion: kubescheduler.config.k8s.io/v1beta3\nkind: KubeSchedulerConfiguration\n",
-            "`KubeSchedulerConfiguration` of `kubescheduler.config.k8s.io/v1beta3`",
+            "apiVersion: kubescheduler.config.k8s.io/v1alpha2\nkind: KubeSchedulerConfiguration\n",
+            "`KubeSchedulerConfiguration` of `kubescheduler.config.k8s.io/v1alpha2`",
         ),
         ("profiles: []\n", "neither `kind` nor `apiVersion`"),
         ("kind: Pod\n", "`kind: Pod` without `apiVersion`"),

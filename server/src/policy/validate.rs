@@ -4,7 +4,7 @@ use super::args::{PluginArgs, check};
 use super::configuration::{Profile, SchedulerConfiguration};
 use super::extender;
 use super::plugins::ExtensionPoint;
-use super::version::API_VERSION;
+use super::version::{API_VERSION, Version};
 use crate::document::Problem;
 
 /// Removed plugins that v1 of the configuration refuses by name.
@@ -38,9 +38,14 @@ pub(super) fn validate(configuration: &SchedulerConfiguration) -> Vec<Problem> {
     problems
 }
 
-/// Fields that kube-scheduler uses and Berth does not.
+/// Fields that kube-scheduler uses and Berth does not, and a version that kube-scheduler does not read any more.
 pub(super) fn without_effect(configuration: &SchedulerConfiguration) -> Vec<Problem> {
     let mut vain = Vec::new();
+    if configuration.version != Version::V1 {
+        let version = configuration.version.api_version();
+        let reason = format!("`{version}` is an older version, read like `{API_VERSION}`");
+        vain.push(Problem::new("apiVersion", reason));
+    }
     // 0 means a percentage that depends on the cluster's size, and 100 is what Berth does anyway.
     let mut percentage = |field: String, percentage: Option<i32>| {
         if let Some(percentage) = percentage.filter(|percentage| !matches!(percentage, 0 | 100)) {

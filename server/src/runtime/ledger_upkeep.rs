@@ -1,4 +1,5 @@
-//! Retries of a failed ledger, since refused callers may not come back, and a full disk may be temporary.
+//! Retries of a failed ledger, since refused callers may not come back, and a full disk may be temporary. Then placement
+//! catches up with the fences.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,7 +22,7 @@ impl LedgerUpkeep {
     pub(super) fn run(&mut self, state: &Arc<State>, now: Instant) {
         let is_faulty = state.grants.fault().is_some();
         state.metrics.ledger().set_available(!is_faulty);
-        if !is_faulty {
+        if !is_faulty && !state.fences.are_behind() {
             return;
         }
         let is_due = |(at, attempt): &(Instant, JoinHandle<()>)| {
@@ -34,8 +35,18 @@ impl LedgerUpkeep {
 }
 
 async fn attempt(state: Arc<State>) {
-    let grants = state.grants.clone();
-    if let Ok(Ok(())) = state.ledger_pool.run(Deadline(None), move |_| grants.probe()).await {
+    let (grants, fences, cluster) =
+        (state.grants.clone(), state.fences.clone(), state.cluster.clone());
+    let attempt = move |_: &_| {
+        let was_faulty = grants.fault().is_some();
+        grants.probe().map(|()| {
+            if fences.are_behind() {
+                fences.follow_all(&grants, &cluster);
+            }
+            was_faulty
+        })
+    };
+    if let Ok(Ok(true)) = state.ledger_pool.run(Deadline(None), attempt).await {
         tracing::info!("the ledger can be written again");
     }
 }

@@ -83,13 +83,15 @@ pub(super) async fn open(
         Some(path) => state.with_ledger(Arc::new(open_ledger(path).await?)),
         None => state,
     };
+    let state = Arc::new(state.with_ledger_policy(options.respect_fences, options.force_deletion));
+    copy_fences(&state).await;
     if options.awaits_files {
         state.freshness.begin_load();
     }
     let grpc_port = port(Protocol::Grpc, connections.grpc().clone());
     let http_port = port(Protocol::Http, connections.http().clone());
     Ok(Opened {
-        state: Arc::new(state),
+        state,
         grpc: Listener { listener: grpc_listener, address: grpc_address, port: grpc_port },
         http: Listener { listener: http_listener, address: http_address, port: http_port },
     })
@@ -104,6 +106,17 @@ async fn open_ledger(path: PathBuf) -> Result<Embedded, OpenError> {
     opening.await.unwrap_or_else(|error| {
         Err(OpenError::Damaged { path, reason: format!("reading it failed: {error}") })
     })
+}
+
+/// Copies the ledger's fences into the cluster before anything is placed, on a thread that may block.
+async fn copy_fences(state: &State) {
+    let (fences, grants, cluster) =
+        (state.fences.clone(), state.grants.clone(), state.cluster.clone());
+    let copying = tokio::task::spawn_blocking(move || fences.follow_all(&grants, &cluster));
+    // It ends in a panic only for a bug; upkeep does not retry that.
+    if let Err(error) = copying.await {
+        tracing::error!("copying the ledger's fences failed: {error}");
+    }
 }
 
 /// Opens the audit log, on a thread that may block: a pipe waits for its reader.

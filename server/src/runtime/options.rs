@@ -12,7 +12,7 @@ use crate::expander::ExpanderConfig;
 use crate::extender::ExtenderOptions;
 use crate::net::TlsFiles;
 use crate::policy::Profiles;
-use crate::service::Limits;
+use crate::service::{ForceDeletion, Limits};
 use crate::telemetry::TracingOptions;
 
 /// Options of a server.
@@ -47,6 +47,10 @@ pub struct ServerOptions {
     pub drain_grace_period: Duration,
     /// The file of the ledger; without it the ledger is in memory and ends with the server.
     pub ledger: Option<PathBuf>,
+    /// Whether placement refuses nodes that are fenced in the ledger (S-FNC-1).
+    pub respect_fences: bool,
+    /// Who may release a name in the ledger by force (L-GRANT-5).
+    pub force_deletion: ForceDeletion,
     /// Whether files will be loaded first, or the API server listed: until
     /// [`Server::file_loader`](super::Server::file_loader)'s call has succeeded, or
     /// [`Server::start_kube_feed`](super::Server::start_kube_feed) was called, placements and feeds are `UNAVAILABLE`,
@@ -74,6 +78,8 @@ impl Default for ServerOptions {
             limits: Limits::default(),
             drain_grace_period: Duration::from_secs(30),
             ledger: None,
+            respect_fences: true,
+            force_deletion: ForceDeletion::default(),
             awaits_files: false,
         }
     }

@@ -1,16 +1,16 @@
 //! HTTP/2 transport of gRPC.
 
-use std::future::Future;
-use std::io;
 use std::time::Duration;
 
-use tokio::sync::mpsc;
-use tokio_stream::StreamExt as _;
-use tokio_stream::wrappers::ReceiverStream;
+use http::Request;
+use hyper::body::Incoming;
+use tokio::sync::{mpsc, watch};
+use tonic::body::Body;
 use tonic::transport::Server as Transport;
+use tower_service::Service as _;
 
 use crate::grpc::CallService;
-use crate::net::Connection;
+use crate::net::{Connection, Http2, serve_http2};
 use crate::service::Limits;
 
 /// Bytes that a client may send ahead of the server's reading, per stream and per connection. On loopback no size made
@@ -21,7 +21,7 @@ const CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
 /// Interval of pings to a silent peer, and the time limit for its answer before the connection is closed.
 const KEEPALIVE: Duration = Duration::from_secs(30);
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(20);
-/// The transport with the settings of this server; public so that a server to compare with can use the same.
+/// Tonic's transport with the settings of this server, for a server to compare with.
 #[must_use]
 pub fn transport(limits: &Limits) -> Transport {
     Transport::builder()
@@ -33,14 +33,21 @@ pub fn transport(limits: &Limits) -> Transport {
         .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
 }
 
+/// Serves gRPC until `stop` is set, then finishes the calls under way. Dropping the future aborts them.
 pub(super) async fn serve_grpc(
-    transport: Transport,
+    limits: &Limits,
     service: CallService,
     incoming: mpsc::Receiver<Connection>,
-    stop: impl Future<Output = ()>,
+    stop: watch::Receiver<bool>,
 ) {
-    let incoming = ReceiverStream::new(incoming).map(Ok::<_, io::Error>);
-    if let Err(error) = transport.serve_with_incoming_shutdown(service, incoming, stop).await {
-        tracing::error!(%error, "the gRPC listener ended");
-    }
+    let http2 = Http2 {
+        stream_window_bytes: STREAM_WINDOW_BYTES,
+        connection_window_bytes: CONNECTION_WINDOW_BYTES,
+        max_streams: limits.load.max_streams_per_connection,
+        max_header_bytes: limits.load.max_header_bytes,
+        keepalive_interval: KEEPALIVE,
+        keepalive_timeout: KEEPALIVE_TIMEOUT,
+    };
+    let call = move |request: Request<Incoming>| service.clone().call(request.map(Body::new));
+    serve_http2(http2, call, incoming, stop).await;
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::time::MissedTickBehavior;
 use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
 
@@ -13,6 +14,32 @@ use crate::service::readiness::readiness;
 
 /// Interval of the checks for contradictions, idle sessions, slow readers and a failed ledger.
 const UPKEEP: Duration = Duration::from_secs(1);
+
+/// Interval of the checks for assumed pods whose time to live is over.
+const EXPIRY: Duration = Duration::from_millis(100);
+
+/// Ends assumptions whose time to live is over. Runs until it is aborted.
+pub(super) async fn expire_assumptions(state: Arc<State>) {
+    let mut tick = tokio::time::interval(EXPIRY);
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tick.tick().await;
+        let now = clock::now();
+        if !state.assumptions.is_any_due(now) && !state.assumptions.are_many_ended() {
+            continue;
+        }
+        let shared = state.clone();
+        // Changes of the cluster may have to wait for others.
+        let expired = tokio::task::spawn_blocking(move || {
+            let _busy = shared.long_write();
+            shared.assumptions.expire(now);
+            shared.assumptions.forget_ended();
+        });
+        if let Err(error) = expired.await {
+            tracing::error!(%error, "assumptions could not be ended");
+        }
+    }
+}
 
 /// Runs until it is aborted.
 pub(super) async fn keep_up(state: Arc<State>, health: HealthReporter) {

@@ -72,7 +72,7 @@ pub(super) async fn bind(
             Err(BindError::Refused { message, .. }) => {
                 return give_up(shared, ticket, refusal(&message)).await;
             }
-            // It may still become bound: it stays assumed, and no other node is tried.
+            // The pod may still become bound, so it stays assumed, and no other node is tried.
             Err(BindError::Unreachable { reason }) => {
                 let pod = shown(ticket.pending());
                 tracing::warn!(pod, "a binding is tried again: {reason}");

@@ -8,6 +8,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::attempt::{Attempt, Outcome, Rejection};
+use super::hints::Changes;
 use super::publish::Publisher;
 use super::queue::Batch;
 use super::shared::Shared;
@@ -31,6 +32,7 @@ pub(super) async fn run(shared: Arc<Shared>, mut stop: watch::Receiver<bool>) ->
     let mut work = JoinSet::new();
     let mut term = Term::default();
     let mut leadership = shared.leadership.clone();
+    let mut lifts = shared.state.fences.lifts();
     loop {
         while let Some(ended) = work.try_join_next() {
             log_panic(ended);
@@ -59,6 +61,8 @@ pub(super) async fn run(shared: Arc<Shared>, mut stop: watch::Receiver<bool>) ->
             () = shared.wake.notified() => {}
             () = tokio::time::sleep_until(wake_at.max(now + Duration::from_millis(1)).into()) => {}
             () = leadership.changed() => {}
+            // As if the node were no longer cordoned.
+            Ok(()) = lifts.changed() => shared.note_changed(Changes::NODE_TAINTS),
             Some(ended) = work.join_next() => log_panic(ended),
             _ = stop.wait_for(|&stop| stop) => break,
         }

@@ -2,7 +2,7 @@
 
 pub(crate) mod delta;
 mod list;
-mod page;
+pub(in crate::service) mod page;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub(crate) async fn apply(
     call: CallContext,
     request: ApplyRequest,
 ) -> Result<ApplyResponse, CallError> {
-    let CallContext { access, deadline } = call;
+    let CallContext { access, deadline, .. } = call;
     let deltas = request.deltas;
     let outcome = if delta::gives_back(&access, &deltas) {
         access.to_change(Role::Scheduler)?;

@@ -2,6 +2,7 @@
 
 use super::access::Access;
 use super::deadline::Deadline;
+use super::delivery::Delivery;
 
 /// Header in which a caller names a request, so that a retry of it is recognised.
 pub(crate) const REQUEST_ID: &str = "berth-request-id";
@@ -13,12 +14,18 @@ pub(crate) struct CallContext {
     pub(crate) access: Access,
     /// The caller's deadline.
     pub(crate) deadline: Deadline,
+    /// Where changes are kept until the response is delivered.
+    pub(crate) delivery: Delivery,
 }
 
 impl CallContext {
     /// The context that the transport put into the extensions of a request.
     pub(crate) fn of(extensions: &http::Extensions) -> CallContext {
-        CallContext { access: Access::of(extensions), deadline: Deadline::of(extensions) }
+        CallContext {
+            access: Access::of(extensions),
+            deadline: Deadline::of(extensions),
+            delivery: extensions.get::<Delivery>().cloned().unwrap_or_default(),
+        }
     }
 }
 
@@ -26,6 +33,7 @@ impl CallContext {
 impl CallContext {
     /// Context of a caller with all rights and without a deadline.
     pub(crate) fn open() -> CallContext {
-        CallContext { access: Access::open(), deadline: Deadline(None) }
+        let (access, deadline) = (Access::open(), Deadline(None));
+        CallContext { access, deadline, delivery: Delivery::default() }
     }
 }

@@ -13,6 +13,7 @@ use berth_proto::berth_v1 as wire;
 use berth_proto::core_v1;
 
 use super::error::CallError;
+use super::unset;
 use crate::escape::presentable;
 use crate::feed::object_name;
 use crate::policy::Profiles;
@@ -63,6 +64,7 @@ pub(crate) fn pod_to_place<'s>(
     pod: Option<&core_v1::Pod>,
 ) -> Result<(engine::Pod, &'s Policy), CallError> {
     let pod = pod.ok_or_else(|| CallError::field("pod", "must be set"))?;
+    unset::check_pod(pod)?;
     if pod.metadata.as_ref().is_some_and(|metadata| metadata.deletion_timestamp.is_some()) {
         return Err(CallError::field(
             "metadata.deletionTimestamp",
@@ -136,7 +138,7 @@ fn delete_pod(key: &wire::PodKey) -> Result<Delta, RefusedObject> {
     if key.name.is_empty() {
         return refused("Pod", "delete_pod.name", "must not be empty");
     }
-    // As for a whole pod: an empty namespace means `default`.
+    // An empty namespace means `default`, as in the metadata of a pod.
     let namespace = if key.namespace.is_empty() { "default" } else { &key.namespace };
     let uid = (!key.uid.is_empty()).then(|| Arc::from(key.uid.as_str()));
     Ok(Delta::DeletePod { key: PodKey::new(namespace, &key.name), uid })
@@ -172,7 +174,8 @@ pub(crate) fn decision(decision: engine::Decision) -> wire::Decision {
     let engine::Decision { pod, uid, generation, outcome } = decision;
     let outcome = match outcome {
         engine::Outcome::Placed(placement) => {
-            let engine::Placement { node, total, n_feasible, n_best, assumed, volumes } = placement;
+            let engine::Placement { node, total, n_feasible, n_best, assumed, stamp: _, volumes } =
+                placement;
             Outcome::Placement(wire::Placement {
                 node_name: node.to_string(),
                 total_score: total,
@@ -180,6 +183,8 @@ pub(crate) fn decision(decision: engine::Decision) -> wire::Decision {
                 n_best_nodes: n_best,
                 assumed,
                 volumes: volume_bindings(volumes),
+                // The token is not known yet: see `service::delivery`.
+                assumption: None,
             })
         }
         engine::Outcome::Unschedulable(refused) => Outcome::Unschedulable(unschedulable(refused)),

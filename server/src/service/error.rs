@@ -6,9 +6,10 @@ use berth_engine::{CommitError, EngineError, ModelError};
 use berth_proto::berth_v1::PlaceError;
 use tonic::Code;
 
+use super::assumptions::error::AssumptionError;
 use crate::admission::{AdmissionError, Overloaded};
 use crate::audit::ChangeError;
-use crate::auth::AuthError;
+use crate::auth::{AuthError, Role};
 use crate::escape::{presentable, presentable_path};
 use crate::expander::node_group_option::ReadError;
 use crate::feed::NotReady;
@@ -20,6 +21,9 @@ pub(crate) enum CallError {
     /// The engine refused the request.
     #[error(transparent)]
     Engine(#[from] EngineError),
+    /// Admission refused the pod.
+    #[error(transparent)]
+    NotAdmitted(berth_engine::AdmissionError),
     /// Messages of a stream in an impossible order.
     #[error("message out of order: {reason}")]
     OutOfOrder {
@@ -105,6 +109,9 @@ pub(crate) enum CallError {
     /// No cluster is loaded yet, or it is being replaced.
     #[error(transparent)]
     NotReady(#[from] NotReady),
+    /// A call about an assumption that is over, or is not the one that the caller means.
+    #[error(transparent)]
+    Assumption(#[from] AssumptionError),
     /// A method or service that this server does not have.
     #[error("this server has no method `{path}`")]
     NoSuchMethod {
@@ -147,6 +154,9 @@ impl From<GrantError> for CallError {
     fn from(error: GrantError) -> CallError {
         match error {
             GrantError::Request(error) => error.into(),
+            GrantError::NotOwner { user } => {
+                CallError::Auth(AuthError::PermissionDenied { user, role: Role::Admin })
+            }
             error => CallError::NotGranted(error),
         }
     }
@@ -186,7 +196,10 @@ impl CallError {
                 EngineError::AlreadyPlaced { .. } => Code::AlreadyExists,
                 EngineError::Cancelled => Code::Cancelled,
             },
-            CallError::OutOfOrder { .. } | CallError::Undecodable { .. } => Code::InvalidArgument,
+            CallError::NotAdmitted(error) if error.missing.is_some() => Code::FailedPrecondition,
+            CallError::NotAdmitted(_)
+            | CallError::OutOfOrder { .. }
+            | CallError::Undecodable { .. } => Code::InvalidArgument,
             CallError::SnapshotTooLarge { .. }
             | CallError::TooMany { .. }
             | CallError::MessageTooLarge { .. }
@@ -196,10 +209,18 @@ impl CallError {
             | CallError::Audit(ChangeError::QueueFull { .. }) => Code::ResourceExhausted,
             CallError::Auth(AuthError::Unauthenticated { .. }) => Code::Unauthenticated,
             CallError::Auth(AuthError::PermissionDenied { .. }) => Code::PermissionDenied,
-            CallError::NoSuchSession { .. } => Code::NotFound,
+            CallError::NoSuchSession { .. }
+            | CallError::Assumption(AssumptionError::Over { .. }) => Code::NotFound,
+            CallError::Assumption(
+                AssumptionError::OtherToken { .. }
+                | AssumptionError::OtherPod { .. }
+                | AssumptionError::Reported { .. },
+            ) => Code::FailedPrecondition,
             CallError::NotCommitted(_) => Code::FailedPrecondition,
             CallError::NotGranted(error) => match error {
                 GrantError::Request(_) => Code::InvalidArgument,
+                GrantError::Contradicted(_) => Code::FailedPrecondition,
+                GrantError::NotOwner { .. } => Code::PermissionDenied,
                 GrantError::Contended { .. } => Code::Aborted,
                 GrantError::TooManyHolders { .. } | GrantError::Full { .. } => {
                     Code::ResourceExhausted
@@ -227,6 +248,7 @@ impl CallError {
             | CallError::NotGranted(GrantError::Request(error)) => {
                 Some((&error.field, error.reason.clone()))
             }
+            CallError::NotAdmitted(error) => Some((&error.field, error.reason.clone())),
             CallError::Engine(EngineError::NotEvaluated { field, plugin }) => Some((
                 field,
                 format!("needs {}, which this version does not evaluate", plugin.name()),
@@ -244,6 +266,7 @@ impl CallError {
             | CallError::NoSuchSession { .. }
             | CallError::TooManySessions { .. }
             | CallError::SessionTooLarge { .. }
+            | CallError::Assumption(_)
             | CallError::NotCommitted(_)
             | CallError::NotGranted(_)
             | CallError::Auth(_)

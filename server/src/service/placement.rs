@@ -3,19 +3,23 @@
 pub(crate) mod batch;
 pub(crate) mod entries;
 pub(crate) mod gang;
+pub(crate) mod assumed;
 
 use std::sync::Arc;
 
 use berth_engine as engine;
 use berth_proto::berth_v1::{
-    ExplainRequest, ExplainResponse, NodeVerdict, PlaceBatchRequest, PlaceBatchResponse, PlaceMode,
-    PlaceRequest, PlaceResponse,
+    Decision, ExplainRequest, ExplainResponse, NodeVerdict, PlaceBatchRequest, PlaceBatchResponse,
+    PlaceMode, PlaceRequest, PlaceResponse,
 };
 
 use crate::auth::Role;
 use crate::clock;
+use crate::service::admission;
 use crate::service::convert::{self, Mode};
-use crate::service::{Access, CallContext, CallError, Cancel, Deadline, State, Target};
+use crate::service::{
+    Access, AssumeTerms, CallContext, CallError, Cancel, Deadline, Guarded, Held, State, Target,
+};
 use crate::telemetry::PlaceMethod;
 
 /// Number of verdicts that are written between two checks whether the caller is still there.
@@ -28,21 +32,30 @@ const VERDICTS_PER_CHECK: usize = 256;
 pub(crate) async fn place(
     state: &Arc<State>,
     call: CallContext,
-    request: PlaceRequest,
+    mut request: PlaceRequest,
 ) -> Result<PlaceResponse, CallError> {
     state.check_decidable()?;
     let target = state.target(&call.access, &request.session_id)?;
     check_assume(&call.access, &target, request.mode)?;
+    let terms = AssumeTerms::of(state, &call.access, &target, request.mode, request.assume_ttl_ms)?;
+    let admission = if request.admit {
+        let admitted = admission::admit(&target, request.pod.as_deref_mut(), true);
+        admitted.inspect_err(|_| state.metrics.count_refused(1))?.map(Box::new)
+    } else {
+        None
+    };
     // An assume in a session waits for the session's other calls, which have no time limit.
     let waits = target.is_hypothetical() && request.mode == PlaceMode::Assume as i32;
     let decided = if !waits && state.decides_in_microseconds(&target) {
-        decide(state, &target, &request)
+        decide(state, target, &request, &terms)
     } else {
         // Boxed: as a part of this future, several copies of the request, kilobytes each, would be moved about with it
         // even in calls that never get here.
-        Box::pin(decide_on_pool(state.clone(), target, request, call.deadline)).await
+        Box::pin(decide_on_pool(state.clone(), target, request, terms, call.deadline)).await
     };
-    Ok(PlaceResponse { decision: Some(convert::decision(decided?)) })
+    let (decision, undelivered) = decided?;
+    call.delivery.hold(undelivered);
+    Ok(PlaceResponse { decision: Some(decision), admission })
 }
 
 /// Places many pods, or a gang entirely or not at all.
@@ -57,14 +70,18 @@ pub(crate) async fn place_batch(
     state.check_decidable()?;
     let target = state.target(&call.access, &request.session_id)?;
     check_assume(&call.access, &target, request.mode)?;
+    let terms = AssumeTerms::of(state, &call.access, &target, request.mode, request.assume_ttl_ms)?;
     let shared = state.clone();
-    state
+    let decided = state
         .pool
         .run(call.deadline, move |cancel| match request.gang {
-            Some(_) => gang::place_batch(&shared, &target, request, cancel),
-            None => batch::place_batch(&shared, &target, request, cancel),
+            Some(_) => gang::place_batch(&shared, target, request, &terms, cancel),
+            None => batch::place_batch(&shared, target, request, &terms, cancel),
         })
-        .await?
+        .await?;
+    let (response, undelivered) = decided?;
+    call.delivery.hold(undelivered);
+    Ok(response)
 }
 
 /// Explains one pod's placement: the verdict of every node, and the changes that would help.
@@ -81,7 +98,7 @@ pub(crate) async fn explain(
     let shared = state.clone();
     state
         .pool
-        .run(call.deadline, move |cancel| explain_now(&shared, &target, &request, cancel))
+        .run(call.deadline, move |cancel| explain_now(&shared, &target, request, cancel))
         .await?
 }
 
@@ -98,22 +115,25 @@ async fn decide_on_pool(
     state: Arc<State>,
     target: Target,
     request: PlaceRequest,
+    terms: AssumeTerms,
     deadline: Deadline,
-) -> Result<engine::Decision, CallError> {
+) -> Result<Guarded<Decision>, CallError> {
     let shared = state.clone();
     let job = move |cancel: &Cancel| {
-        let decided = decide(&shared, &target, &request)?;
-        give_back_unwanted(&target, &decided, cancel)?;
+        let decided = decide(&shared, target, &request, &terms)?;
+        // If the caller is gone, what was assumed is given back here.
+        cancel.check()?;
         Ok(decided)
     };
     state.pool.run(deadline, job).await?
 }
 
 fn decide(
-    state: &State,
-    target: &Target,
+    state: &Arc<State>,
+    target: Target,
     request: &PlaceRequest,
-) -> Result<engine::Decision, CallError> {
+    terms: &AssumeTerms,
+) -> Result<Guarded<Decision>, CallError> {
     let mode = convert::mode(request.mode)?;
     let tie_break = convert::tie_break(request.tie_break.as_ref(), state.tie_break)?;
     let (pod, policy) =
@@ -132,30 +152,24 @@ fn decide(
     };
     state.metrics.record_place_duration(PlaceMethod::Place, clock::now() - started);
     state.metrics.count_decision(decided.as_ref(), target.is_hypothetical());
-    Ok(decided?)
-}
-
-/// Releases what was assumed for a caller that is gone and will not receive the response.
-fn give_back_unwanted(
-    target: &Target,
-    decided: &engine::Decision,
-    cancel: &Cancel,
-) -> Result<(), CallError> {
-    if !cancel.is_cancelled() {
-        return Ok(());
+    let decided = decided?;
+    if mode == Mode::DryRun {
+        return Ok((convert::decision(decided), None));
     }
-    if batch::n_assumed(decided) > 0 {
-        target.give_back(&[(decided.pod.clone(), decided.uid.clone())]);
-    }
-    Err(CallError::DeadlineExceeded)
+    let mut held =
+        Held::of(state, target, terms, std::iter::once(&decided), Vec::new(), clock::now());
+    let mut decision = convert::decision(decided);
+    held.tell(&mut decision);
+    Ok((decision, held.undelivered))
 }
 
 fn explain_now(
     state: &State,
     target: &Target,
-    request: &ExplainRequest,
+    mut request: ExplainRequest,
     cancel: &Cancel,
 ) -> Result<ExplainResponse, CallError> {
+    let admission = admission::admit(target, request.pod.as_mut(), request.admit)?;
     let tie_break = convert::tie_break(request.tie_break.as_ref(), state.tie_break)?;
     let (pod, policy) =
         convert::pod_to_place(&state.cluster, &state.profiles, request.pod.as_ref())?;
@@ -171,6 +185,7 @@ fn explain_now(
         decision: Some(convert::decision(decision)),
         nodes: verdicts(nodes, cancel)?,
         remedies: remedies.into_iter().map(convert::remedy).collect(),
+        admission,
     })
 }
 
@@ -216,7 +231,8 @@ fn only(
 mod tests {
     use super::*;
     use crate::service::fixture::{self, Holder};
-    use crate::service::{CancelOnDrop, session};
+    use crate::service::{CancelOnDrop, Delivery, UntilDelivered, session};
+    use berth_proto::berth_v1::decision::Outcome;
 
     fn place_request(name: &str, mode: PlaceMode, session_id: &str) -> PlaceRequest {
         PlaceRequest {
@@ -264,7 +280,7 @@ mod tests {
         let ask = |cpu| {
             let pod = Some(fixture::pod("p", cpu, 0));
             let request = ExplainRequest { pod, ..ExplainRequest::default() };
-            explain_now(&state, &target, &request, &token)
+            explain_now(&state, &target, request, &token)
         };
         let verdict = engine::NodeVerdict {
             node: "n0".into(),
@@ -279,18 +295,64 @@ mod tests {
         assert_eq!(verdicts(vec![verdict], &token).unwrap_err(), CallError::DeadlineExceeded);
     }
 
-    #[test]
-    fn a_pod_assumed_for_a_caller_that_is_gone_is_given_back() {
+    #[tokio::test]
+    async fn a_pod_assumed_for_a_response_that_is_dropped_is_given_back() {
         let state = fixture::state(&[("n0", "4")]);
-        let target = state.target_of("").unwrap();
-        let caller = CancelOnDrop::new(Deadline(None));
-        let decided = decide(&state, &target, &place_request("p", PlaceMode::Assume, "")).unwrap();
-        assert_eq!(give_back_unwanted(&target, &decided, &caller.token()), Ok(()));
-        assert_eq!(state.cluster.snapshot().n_assumed(), 1);
-        let token = caller.token();
-        drop(caller);
-        let unwanted = give_back_unwanted(&target, &decided, &token);
-        assert_eq!(unwanted, Err(CallError::DeadlineExceeded));
-        assert_eq!(state.cluster.snapshot().n_assumed(), 0);
+        let delivery = Delivery::watched();
+        let call = || CallContext { delivery: delivery.clone(), ..CallContext::open() };
+        let assume = |name| place(&state, call(), place_request(name, PlaceMode::Assume, ""));
+        let n_assumed = || state.cluster.snapshot().n_assumed();
+        assume("p").await.unwrap();
+        assert_eq!(n_assumed(), 1);
+        delivery.delivered();
+        drop(UntilDelivered(delivery.clone()));
+        assert_eq!(n_assumed(), 1);
+        assume("q").await.unwrap();
+        assert_eq!(n_assumed(), 2);
+        drop(UntilDelivered(delivery.clone()));
+        assert_eq!(n_assumed(), 1);
+        // Deleted, and assumed anew for somebody else: the late end of the first assumption does not meet the second.
+        assume("r").await.unwrap();
+        let key = engine::PodKey::new("default", "r");
+        state.cluster.apply(vec![engine::Delta::DeletePod { key, uid: None }]);
+        let request = place_request("r", PlaceMode::Assume, "");
+        place(&state, CallContext::open(), request).await.unwrap();
+        drop(UntilDelivered(delivery));
+        assert_eq!(n_assumed(), 2);
+    }
+
+    #[tokio::test]
+    async fn a_time_to_live_needs_an_assumption_in_the_live_cluster() {
+        let state = fixture::state(&[("n0", "4")]);
+        let session_id =
+            state.sessions.open(clock::now(), "anonymous", || state.cluster.fork()).unwrap();
+        let check = async |mode,
+                           session_id: &str,
+                           assume_ttl_ms,
+                           expected: Result<Option<u64>, &str>| {
+            let request = PlaceRequest { assume_ttl_ms, ..place_request("p", mode, session_id) };
+            let answer = place(&state, CallContext::open(), request).await;
+            let assumption =
+                |answer: PlaceResponse| match answer.decision.and_then(|decision| decision.outcome)
+                {
+                    Some(Outcome::Placement(placement)) => placement.assumption,
+                    outcome => panic!("{outcome:?}"),
+                };
+            let found = answer.map(|answer| assumption(answer).map(|it| it.time_left_ms));
+            match (found, expected) {
+                (Err(error), Err(text)) => assert!(error.to_string().contains(text), "{error}"),
+                (found, expected) => assert_eq!(found.map(Option::flatten), Ok(expected.unwrap())),
+            }
+            let key = engine::PodKey::new("default", "p");
+            state.cluster.apply(vec![engine::Delta::DeletePod { key, uid: None }]);
+        };
+        check(PlaceMode::DryRun, "", Some(1), Err("needs the mode PLACE_MODE_ASSUME")).await;
+        check(PlaceMode::Assume, &session_id, Some(1), Err("is not for a session")).await;
+        check(PlaceMode::Assume, "", Some(u64::MAX), Err("must be at most 31622400000")).await;
+        check(PlaceMode::Assume, "", None, Ok(Some(300_000))).await;
+        check(PlaceMode::Assume, "", Some(0), Ok(None)).await;
+        check(PlaceMode::Assume, "", Some(1_500), Ok(Some(1_500))).await;
+        check(PlaceMode::DryRun, "", None, Ok(None)).await;
+        check(PlaceMode::Assume, &session_id, None, Ok(None)).await;
     }
 }

@@ -9,7 +9,7 @@ use berth_proto::berth_v1::{
 
 use crate::auth::Role;
 use crate::clock;
-use crate::service::{CallContext, CallError, Cancel, State, Target, convert};
+use crate::service::{CallContext, CallError, Cancel, State, Target, admission, convert};
 use crate::telemetry::PlaceMethod;
 
 /// Places a pod, evicting others if it fits nowhere; nominates if the request says so.
@@ -57,7 +57,10 @@ fn preempt_now(
     request: PreemptRequest,
     cancel: &Cancel,
 ) -> Result<PreemptResponse, CallError> {
-    let PreemptRequest { pod, tie_break, options, nominate: nominates, session_id: _ } = request;
+    let PreemptRequest { mut pod, tie_break, options, nominate: nominates, session_id: _, admit } =
+        request;
+    let admission = admission::admit(target, pod.as_mut(), admit)
+        .inspect_err(|_| state.metrics.count_refused(1))?;
     let tie_break = convert::tie_break(tie_break.as_ref(), state.tie_break)?;
     let options = convert::preempt_options(options.as_ref(), "options")?;
     let (pod, policy) = convert::pod_to_place(&state.cluster, &state.profiles, pod.as_ref())
@@ -74,7 +77,7 @@ fn preempt_now(
         Some(_) | None => None,
     };
     let answer = convert::preemption(attempt);
-    Ok(PreemptResponse { nomination_generation: generation, ..answer })
+    Ok(PreemptResponse { nomination_generation: generation, admission, ..answer })
 }
 
 /// Applies the nominations of an attempt, unless the caller is gone.
@@ -108,7 +111,9 @@ fn list_candidates_now(
     request: ListCandidatesRequest,
     cancel: &Cancel,
 ) -> Result<ListCandidatesResponse, CallError> {
-    let ListCandidatesRequest { pod, tie_break, options, session_id: _ } = request;
+    let ListCandidatesRequest { mut pod, tie_break, options, session_id: _, admit } = request;
+    let admission = admission::admit(target, pod.as_mut(), admit)
+        .inspect_err(|_| state.metrics.count_refused(1))?;
     let tie_break = convert::tie_break(tie_break.as_ref(), state.tie_break)?;
     let options = convert::preempt_options(options.as_ref(), "options")?;
     let (pod, policy) = convert::pod_to_place(&state.cluster, &state.profiles, pod.as_ref())
@@ -124,7 +129,8 @@ fn list_candidates_now(
     });
     state.metrics.record_place_duration(PlaceMethod::ListCandidates, clock::now() - started);
     count(state, target, list.as_ref().map(|list| &list.preemption));
-    Ok(convert::candidate_list(list.map_err(CallError::undecided)?))
+    let answer = convert::candidate_list(list.map_err(CallError::undecided)?);
+    Ok(ListCandidatesResponse { admission, ..answer })
 }
 
 fn count(state: &State, target: &Target, attempt: Result<&Preemption, &berth_engine::EngineError>) {

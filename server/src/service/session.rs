@@ -1,17 +1,23 @@
 //! What-if sessions: a fork of the live cluster that one user changes, queries and commits.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use berth_engine as engine;
+use berth_engine::Committed;
+use berth_proto::berth_v1 as wire;
 use berth_proto::berth_v1::{
     SessionServiceApplyRequest, SessionServiceApplyResponse, SessionServiceCloseRequest,
     SessionServiceCloseResponse, SessionServiceCommitRequest, SessionServiceCommitResponse,
     SessionServiceOpenResponse,
 };
 
+use super::assumptions::{HeldPod, assumption};
 use super::cluster::delta;
 use super::session_table::InUse;
 use crate::clock;
-use crate::service::convert::saturate;
+use crate::service::admission;
+use crate::service::convert::{self, saturate};
 use crate::service::{Access, CallContext, CallError, Cancel, State};
 
 /// Opens a session.
@@ -26,7 +32,7 @@ pub(crate) async fn open(
     state.check_not_draining()?;
     // The fork waits for writes to the live cluster, so it is never made on the reactor.
     let shared = state.clone();
-    let CallContext { access, deadline } = call;
+    let CallContext { access, deadline, .. } = call;
     state.pool.run(deadline, move |_| fork(&shared, &access)).await?
 }
 
@@ -55,15 +61,27 @@ pub(crate) async fn apply(
     call: CallContext,
     request: SessionServiceApplyRequest,
 ) -> Result<SessionServiceApplyResponse, CallError> {
-    let SessionServiceApplyRequest { session_id, deltas } = request;
+    let SessionServiceApplyRequest { session_id, mut deltas, keep_existing } = request;
     let session = find(state, &call.access, &session_id)?;
     let apply = move |cancel: &Cancel| {
         let n_deltas = deltas.len();
         session.reserve(n_deltas)?;
-        let compiled = delta::compile_while_wanted(session.cluster(), deltas, cancel)
+        let refused = if keep_existing {
+            admission::admit_claims(&session.cluster().snapshot(), &mut deltas)
+        } else {
+            Vec::new()
+        };
+        let mut compiled = delta::compile_while_wanted(session.cluster(), deltas, cancel)
             .inspect_err(|_| session.release(n_deltas))?;
-        let outcome = delta::apply_compiled(session.cluster(), compiled);
-        session.release(outcome.rejections.len().min(n_deltas));
+        for (index, error) in refused {
+            compiled[index] = Err(error);
+        }
+        let (outcome, n_skipped) = if keep_existing {
+            delta::apply_missing(session.cluster(), compiled)
+        } else {
+            (delta::apply_compiled(session.cluster(), compiled), 0)
+        };
+        session.release((outcome.rejections.len() + n_skipped).min(n_deltas));
         Ok::<_, CallError>(outcome)
     };
     let applied = state.pool.run(call.deadline, apply).await??;
@@ -83,20 +101,46 @@ pub(crate) async fn commit(
     request: SessionServiceCommitRequest,
 ) -> Result<SessionServiceCommitResponse, CallError> {
     let session = find(state, &call.access, &request.session_id)?;
+    let ttl = state.assumptions.ttl("assume_ttl_ms", request.assume_ttl_ms)?;
     state.check_not_draining()?;
     let shared = state.clone();
+    let user = call.access.caller().user.clone();
     let commit = move |_: &Cancel| {
         let _busy = shared.long_write();
         let committed = shared.cluster.commit(session.cluster());
         shared.metrics.sessions().count_commit(committed.is_ok());
-        committed.map_err(CallError::NotCommitted)
+        Ok::<_, CallError>(committed_response(
+            &shared,
+            committed.map_err(CallError::NotCommitted)?,
+            &user,
+            ttl,
+        ))
     };
-    let committed = state.pool.run(call.deadline, commit).await??;
-    Ok(SessionServiceCommitResponse {
-        generation: committed.generation.get(),
-        n_assumed_pods: saturate(committed.n_assumed),
-        n_nominated_pods: saturate(committed.n_nominated),
-    })
+    state.pool.run(call.deadline, commit).await?
+}
+
+/// Records the assumptions of a commit, whose time begins now.
+fn committed_response(
+    state: &State,
+    committed: Committed,
+    user: &Arc<str>,
+    ttl: Option<Duration>,
+) -> SessionServiceCommitResponse {
+    let Committed { generation, n_assumed, n_nominated, assumed, stamp } = committed;
+    let held: Vec<HeldPod> =
+        assumed.iter().map(|pod| HeldPod { key: pod.key.clone(), stamp }).collect();
+    let first = state.assumptions.record(&held, user, ttl, clock::now());
+    let pod = |(pod, token): (engine::CommittedPod, u64)| wire::CommittedPod {
+        pod: Some(convert::pod_key(&pod.key, &pod.uid)),
+        node_name: pod.node.to_string(),
+        assumption: Some(assumption(token, ttl)),
+    };
+    SessionServiceCommitResponse {
+        generation: generation.get(),
+        n_assumed_pods: saturate(n_assumed),
+        n_nominated_pods: saturate(n_nominated),
+        assumed_pods: assumed.into_iter().zip(first..).map(pod).collect(),
+    }
 }
 
 /// Closes a session.
@@ -131,9 +175,38 @@ fn check_id(session_id: &str) -> Result<(), CallError> {
 mod tests {
     use super::*;
     use crate::policy::Profiles;
-    use crate::service::Limits;
-    use berth_engine::{Cluster, TieBreak};
+    use crate::service::{Limits, fixture};
+    use berth_engine::{Cluster, ObjectKind, TieBreak};
+    use berth_proto::berth_v1::{Delta, delta::Change};
     use tokio::sync::watch;
+
+    /// With `keep_existing` a claim that is there stays, a new one is added, and only that counts as a change.
+    #[tokio::test]
+    async fn existing_objects_can_be_kept() {
+        let state = fixture::state(&[("n0", "4")]);
+        let session_id = open(&state, CallContext::open()).await.unwrap().session_id;
+        let claim = |name: &str, volume: &str| {
+            let json = format!(
+                r#"{{"metadata": {{"name": "{name}"}}, "spec": {{"volumeName": "{volume}"}}}}"#
+            );
+            let claim = serde_json::from_str(&json).unwrap();
+            Delta { change: Some(Change::UpsertPersistentVolumeClaim(claim)) }
+        };
+        let apply = async |deltas, keep_existing| {
+            let session_id = session_id.clone();
+            let request = SessionServiceApplyRequest { session_id, deltas, keep_existing };
+            apply(&state, CallContext::open(), request).await.unwrap()
+        };
+        let first = apply(vec![claim("a", "v1")], false).await;
+        let kept = apply(vec![claim("a", "v2")], true).await;
+        assert_eq!((kept.generation, kept.rejections.len()), (first.generation, 0));
+        let added = apply(vec![claim("a", "v2"), claim("B", ""), claim("b", "")], true).await;
+        assert_eq!(added.rejections[0].index, 1);
+        assert!(added.generation > first.generation);
+        let session = find(&state, &Access::open(), &session_id).unwrap();
+        let n_claims = session.cluster().snapshot().n_objects(ObjectKind::PersistentVolumeClaim);
+        assert_eq!(n_claims, 2);
+    }
 
     #[tokio::test]
     async fn nothing_is_begun_while_the_server_drains() {
@@ -146,10 +219,11 @@ mod tests {
         let session_id = open(&state, call()).await.unwrap().session_id;
         drain.send_replace(true);
         assert_eq!(open(&state, call()).await.unwrap_err(), CallError::Draining);
-        let request = SessionServiceCommitRequest { session_id: session_id.clone() };
+        let request =
+            SessionServiceCommitRequest { session_id: session_id.clone(), assume_ttl_ms: None };
         assert_eq!(commit(&state, call(), request).await.unwrap_err(), CallError::Draining);
         // Calls under way are finished.
-        let request = SessionServiceApplyRequest { session_id, deltas: Vec::new() };
+        let request = SessionServiceApplyRequest { session_id, ..Default::default() };
         assert!(apply(&state, call(), request).await.is_ok());
     }
 }

@@ -6,7 +6,10 @@ use berth_engine::{Cluster, TieBreak};
 use tokio::sync::watch;
 
 use super::access::Access;
+use super::assumptions::Assumptions;
 use super::error::CallError;
+use super::fences::Fences;
+use super::force_deletion::ForceDeletion;
 use super::limits::Limits;
 use super::method;
 use super::pool::Pool;
@@ -48,6 +51,8 @@ pub(crate) struct State {
     /// The log of changes.
     pub(crate) audit: Audit,
     pub(crate) sessions: SessionTable,
+    /// Assumed pods of the live cluster, their tokens and times to live.
+    pub(crate) assumptions: Assumptions,
     pub(crate) freshness: Arc<Freshness>,
     long_writes: LongWrites,
     pub(crate) pool: Pool,
@@ -55,6 +60,10 @@ pub(crate) struct State {
     pub(crate) simulation_pool: Pool,
     /// The ledger's grants.
     pub(crate) grants: Arc<Grants>,
+    /// Copies the ledger's fences into the cluster.
+    pub(crate) fences: Arc<Fences>,
+    /// Who may release a name by force.
+    pub(crate) force_deletion: ForceDeletion,
     pub(crate) ledger_pool: Pool,
     /// Chooses among cluster-autoscaler's node groups.
     pub(crate) expander: Expander,
@@ -99,8 +108,17 @@ impl State {
             simulation: simulation_pool.workers().clone(),
             ledger: ledger_pool.workers().clone(),
         };
+        // Greater than every token of an earlier server, unless that one assumed more than a million pods a second.
+        let first_token = clock::unix_micros();
+        let assumptions = Assumptions::new(
+            cluster.clone(),
+            limits.assume_ttl,
+            first_token,
+            metrics.assumptions().clone(),
+        );
         State {
             cluster,
+            assumptions,
             profiles,
             tie_break,
             limits,
@@ -118,6 +136,8 @@ impl State {
             pool,
             simulation_pool,
             grants: Arc::new(Grants::new(Arc::new(Memory::new(ledger::first_revision())))),
+            fences: Arc::new(Fences::new(true)),
+            force_deletion: ForceDeletion::default(),
             ledger_pool,
             expander: Expander::default(),
             tracer: Tracer::off(),
@@ -136,6 +156,15 @@ impl State {
     /// Replaces the tracer.
     pub(crate) fn with_tracer(self, tracer: Tracer) -> State {
         State { tracer, ..self }
+    }
+
+    /// Replaces the policies of the ledger: whether placement respects its fences, and who may release a name by force.
+    pub(crate) fn with_ledger_policy(
+        self,
+        respects_fences: bool,
+        force_deletion: ForceDeletion,
+    ) -> State {
+        State { fences: Arc::new(Fences::new(respects_fences)), force_deletion, ..self }
     }
 
     /// Replaces the ledger, which is in memory by default.

@@ -39,18 +39,20 @@ impl Target {
         }
     }
 
-    /// Releases pods that were assumed or nominated, each of which holds one change: their caller is gone and will not
-    /// receive the response.
-    pub(crate) fn give_back(&self, pods: &[(PodKey, Arc<str>)]) {
-        if pods.is_empty() {
-            return;
+    /// Undoes assumptions in a session, each of which holds one change.
+    pub(crate) fn take_back_in_session(&self, pods: &[(PodKey, Arc<str>)]) {
+        if self.is_hypothetical() && !pods.is_empty() {
+            self.take_back(pods);
+            self.release(pods.len());
         }
-        tracing::warn!(
-            n_pods = pods.len(),
-            "a caller went away before its answer: the pods assumed or nominated for it are given back"
-        );
-        self.take_back(pods);
-        self.release(pods.len());
+    }
+
+    /// Undoes nominations, each of which holds one change in a session.
+    pub(crate) fn withdraw(&self, nominated: &[(PodKey, Arc<str>)]) {
+        if !nominated.is_empty() {
+            self.withdraw_nominations(nominated);
+            self.release(nominated.len());
+        }
     }
 }
 

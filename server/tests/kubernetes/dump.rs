@@ -4,7 +4,7 @@ use berth_engine::{
     Cluster, EngineError, Outcome, Pod, Policy, PreemptOptions, PreemptRequest, TieBreak,
 };
 use berth_proto::core_v1;
-use berth_server::feed::file;
+use berth_server::feed::file::{self, UnknownFields};
 use berth_testing::recorded;
 
 /// Numbers of pending pods that Berth decides as recorded, by reason.
@@ -57,7 +57,8 @@ fn check(cluster: &Cluster, policy: &Policy, pod: &Pod, word: Option<(&str, &str
 fn check_dump(name: &str) -> Option<Found> {
     let path = recorded::find(&format!("data/cluster-dump/{name}"))?;
     let cluster = Cluster::new();
-    let (report, pending) = file::load_files_keeping(&cluster, &[path], is_pending).unwrap();
+    let (report, pending) =
+        file::load_files_keeping(&cluster, &[path], UnknownFields::Refuse, is_pending).unwrap();
     assert_eq!(report.refused, []);
     assert_eq!(pending.len(), report.n_pending);
     let policy = Policy::default();

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use berth_proto::berth_v1::SessionServiceOpenRequest;
-use berth_server::feed::file;
+use berth_server::feed::file::{self, UnknownFields};
 use berth_server::policy::Profiles;
 use berth_server::runtime::{Limits, Server, ServerOptions, SessionLimits};
 
@@ -124,6 +124,11 @@ fn what_if() {
 }
 
 #[test]
+fn workloads() {
+    check("workloads.txt");
+}
+
+#[test]
 fn errors() {
     check("errors.txt");
 }
@@ -144,6 +149,11 @@ fn lifecycle() {
 }
 
 #[test]
+fn strict() {
+    check("strict.txt");
+}
+
+#[test]
 fn rule() {
     check("rule.txt");
 }
@@ -151,7 +161,9 @@ fn rule() {
 /// A server with the objects of this dump, and its URL.
 async fn serve(dump: &str, options: ServerOptions) -> (Server, String) {
     let server = Server::start(options).await.expect("free ports");
-    server.load(file::read(&tests().join("data").join(dump)).expect("the dump"));
+    server.load(
+        file::read(&tests().join("data").join(dump), UnknownFields::Refuse).expect("the dump"),
+    );
     let url = format!("http://{}", server.grpc_address());
     (server, url)
 }
@@ -249,6 +261,43 @@ async fn a_server_supposes_in_a_session() {
     assert!(texts[4].starts_with("what if: 4 objects added or replaced\n\n"), "{}", texts[4]);
     let snapshot = server.cluster().snapshot();
     assert_eq!((snapshot.generation(), snapshot.n_nodes()), (before, 4));
+    server.shutdown().await;
+}
+
+/// Workloads and what belongs to them are supposed in a session too, where the cluster does not have them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_expands_workloads_alike() {
+    let (server, url) = serve("fleet.yaml", ServerOptions::default()).await;
+    let before = server.cluster().snapshot().generation();
+    for command in [
+        "place TARGET -f workloads/deployment.yaml",
+        "place TARGET -f workloads/deployment.yaml --replicas 40",
+        "place TARGET -f workloads/daemon-set.yaml -f workloads/jobs.yaml",
+        "place TARGET -f workloads/others.yaml -n shop",
+        "place TARGET -f workloads/bad.yaml",
+        "place TARGET -f workloads/app -R",
+        "explain TARGET -f workloads/daemon-set.yaml --node c1",
+        "headroom TARGET -f workloads/deployment.yaml --what-if workloads/daemon-set.yaml",
+        "drain TARGET -f workloads/node.yaml --force --what-if workloads/deployment.yaml",
+    ] {
+        check_alike("fleet.yaml", &url, command).await;
+    }
+    let assume = format!("berth place --server {url} --assume -f workloads/deployment.yaml");
+    let text = tokio::task::spawn_blocking(move || run(&assume)).await.unwrap();
+    assert!(text.contains("`--assume` takes pods, not a Deployment"), "{text}");
+    let snapshot = server.cluster().snapshot();
+    assert_eq!((snapshot.generation(), snapshot.n_assumed()), (before, 0));
+    server.shutdown().await;
+
+    let (server, url) = serve("workloads/storage.yaml", ServerOptions::default()).await;
+    for command in [
+        "place TARGET -f workloads/stateful-set.yaml",
+        "place TARGET -f workloads/stateful-set.yaml --what-if workloads/claims.yaml",
+        "place TARGET -f workloads/claims.yaml -f workloads/stateful-set.yaml",
+    ] {
+        let text = check_alike("workloads/storage.yaml", &url, command).await;
+        assert!(text.contains("2 placed"), "{text}");
+    }
     server.shutdown().await;
 }
 

@@ -3,6 +3,7 @@
 mod contract;
 mod disk;
 mod file;
+mod legacy;
 pub(crate) mod replay;
 mod simulation;
 pub(crate) mod workload;

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::served::{self, FREE_PORTS, exchange};
 
 const TRACE_ID: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
-const PANIC: &str = "log::a_program_that_panics";
+const PANIC: &str = "log::a_panic_is_one_line";
 
 /// `berth serve` with these arguments, its log lines in JSON.
 fn berth(args: &[&str]) -> Child {
@@ -94,13 +94,8 @@ fn why_the_program_ends_is_an_object_too() {
     assert!(message.starts_with("cannot read `/nonexistent/cluster.json`"), "{message}");
 }
 
-/// Not a test of its own: what [`a_panic_is_one_line`] runs.
-#[test]
-#[ignore = "panics on purpose, in a process of its own"]
-fn a_program_that_panics() {
-    if std::env::var_os("BERTH_TEST_PANICS").is_none() {
-        return;
-    }
+/// Panics on a thread and logs on; [`a_panic_is_one_line`] runs it in a process of its own.
+fn panic_and_go_on() {
     start_logging(LogFormat::Json);
     let thread = std::thread::spawn(|| panic!("on\npurpose, {}", 7));
     assert!(thread.join().is_err());
@@ -109,8 +104,11 @@ fn a_program_that_panics() {
 
 #[test]
 fn a_panic_is_one_line() {
+    if std::env::var_os("BERTH_TEST_PANICS").is_some() {
+        return panic_and_go_on();
+    }
     let output = Command::new(std::env::current_exe().unwrap())
-        .args(["--ignored", "--exact", PANIC, "--nocapture"])
+        .args(["--exact", PANIC, "--nocapture"])
         .env("BERTH_TEST_PANICS", "1")
         .env_remove("BERTH_LOG")
         .env_remove("RUST_BACKTRACE")

@@ -10,5 +10,6 @@ mod drain;
 mod faults;
 mod ledger;
 mod log;
+mod manifests;
 mod serve;
 mod served;

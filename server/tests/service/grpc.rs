@@ -1,5 +1,6 @@
 //! The gRPC services over a connection on loopback, with real clients.
 
+mod assumed;
 mod autoscaler;
 mod cluster;
 mod concurrency;
@@ -13,6 +14,7 @@ mod objects;
 mod placement;
 mod preemption;
 mod probes;
+mod reset;
 mod session;
 mod stream;
 mod sync;

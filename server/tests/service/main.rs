@@ -6,6 +6,7 @@ mod expander;
 mod extender;
 mod floors;
 mod grpc;
+mod http;
 mod overload;
 mod roles;
 mod telemetry;

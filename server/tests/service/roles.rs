@@ -9,5 +9,5 @@ mod http;
 mod reload;
 mod request;
 mod session;
-mod table;
-mod world;
+pub(crate) mod table;
+pub(crate) mod world;

@@ -7,7 +7,7 @@ use super::{KnownNode, Writer, check_range, is_older};
 use crate::model::volume::VolumeBindings;
 use crate::model::{ModelError, Pod, PodKey};
 use crate::rows::NodeRow;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{AssumptionStamp, Snapshot};
 
 /// Effect of a feed's update of a pod.
 enum News {
@@ -34,7 +34,8 @@ impl Writer {
         let pod = pod.on_node(node.facts().name.clone());
         self.images.touch(row, node);
         self.pods.put_on(pod.key(), row);
-        self.draft.add_pod(row, pod.clone(), true);
+        let stamp = AssumptionStamp::after(self.draft.snapshot.generation);
+        self.draft.add_pod(row, pod.clone(), Some(stamp));
         self.draft.assume_bindings(pod.key(), row, bindings);
         self.counts().n_pods += 1;
         self.counts().n_assumed += 1;
@@ -158,12 +159,12 @@ impl Writer {
                 self.draft.nominate(&pod, node);
             }
             self.counts().n_pending += 1;
-            return self.pods.put_elsewhere(pod, false);
+            return self.pods.put_elsewhere(pod, None);
         };
         match self.nodes.get(&name) {
             Some(&KnownNode { row, .. }) => {
                 self.pods.put_on(pod.key(), row);
-                self.draft.add_pod(row, pod, false);
+                self.draft.add_pod(row, pod, None);
                 self.touch_images(row);
                 self.counts().n_pods += 1;
             }
@@ -173,7 +174,7 @@ impl Writer {
                     None => drop(self.orphans.insert(name, vec![pod.key().clone()])),
                 }
                 self.counts().n_orphaned += 1;
-                self.pods.put_elsewhere(pod, false);
+                self.pods.put_elsewhere(pod, None);
             }
         }
     }
@@ -188,8 +189,8 @@ impl Writer {
 
     /// Removes a pod, wherever it is.
     pub(super) fn forget(&mut self, key: &PodKey) {
-        let Some(Known { pod, place, is_assumed }) = self.known(key) else { return };
-        let pod = pod.clone();
+        let Some(known) = self.known(key) else { return };
+        let (pod, place, is_assumed) = (known.pod.clone(), known.place, known.is_assumed());
         self.draft.release_bindings(key);
         if is_assumed {
             self.counts().n_assumed -= 1;
@@ -235,7 +236,9 @@ impl News {
             // An update from before the pod got its node, which it never loses.
             Some(_) if is_same_pod && pod.node_name().is_none() => News::Stale,
             // A bound pod does not change its node (S-CCH-6); an assumed one may be bound elsewhere (S-CCH-3).
-            Some(node) if is_same_pod && !known.is_assumed && pod.node_name() != Some(&**node) => {
+            Some(node)
+                if is_same_pod && !known.is_assumed() && pod.node_name() != Some(&**node) =>
+            {
                 News::Contradiction(node.clone())
             }
             _ => News::Change,

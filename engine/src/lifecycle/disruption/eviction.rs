@@ -98,6 +98,7 @@ pub fn evict(request: &EvictRequest) -> Result<EvictResponse, ModelError> {
         is_conditional: decision.is_conditional,
         precondition_resource_version: version.to_owned(),
         message: decision.message,
+        taken: None,
     })
 }
 

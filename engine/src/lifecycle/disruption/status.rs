@@ -11,7 +11,7 @@ use berth_proto::policy_v1::{PodDisruptionBudget, PodDisruptionBudgetStatus};
 
 use super::REMEMBERED_FOR;
 use super::coverage::{Coverage, Subject};
-use super::demand::{Demand, Share, demand};
+use super::demand::{Demand, demand};
 use crate::lifecycle::listed::refuse_duplicates;
 use crate::lifecycle::reading::{self, Seconds, after, given_text, in_list};
 use crate::lifecycle::vocabulary::ConditionStatus;
@@ -46,14 +46,8 @@ pub fn pdb_status(request: &PdbStatusRequest) -> Result<PdbStatusResponse, Model
     };
     let approved = Approved::of(&recorded.disrupted_pods, &pods, now);
     let current_healthy = count(pods.iter().filter(|covered| approved.is_healthy(covered)));
-    let desired_healthy = match demand {
-        Demand::AtLeast(share) => share.of(expected),
-        Demand::AllBut(share) => expected.saturating_sub(share.of(expected)).max(0),
-        Demand::Nothing => 0,
-    };
-    // L-PDB-7, L-PDB-8.
-    let disruptions_allowed =
-        if expected > 0 { current_healthy.saturating_sub(desired_healthy).max(0) } else { 0 };
+    let desired_healthy = demand.desired(expected);
+    let disruptions_allowed = demand.allowed(expected, current_healthy);
     let remembered = approved.remembered;
     Ok(PdbStatusResponse {
         current_healthy,
@@ -81,10 +75,11 @@ fn expected<'a>(
     pods: &[Covered<'a>],
     scales: &BTreeMap<&str, i64>,
 ) -> Result<i64, &'a Pod> {
-    match demand {
-        Demand::Nothing => return Ok(0),
-        Demand::AtLeast(Share::Number(_)) => return Ok(count(pods)),
-        Demand::AtLeast(Share::Percent(_)) | Demand::AllBut(_) => {}
+    if demand == Demand::Nothing {
+        return Ok(0);
+    }
+    if !demand.expects_scales() {
+        return Ok(count(pods));
     }
     let mut counted = BTreeSet::new();
     let mut sum = 0i64;

@@ -101,7 +101,7 @@ fn terminating<'a>(subject: &Subject<'a>, phase: &PhaseDecision<'_>) -> Next<'a>
 
 /// The next action while containers terminate: hooks, stop signals, the rest of the period, and the kill (L-TERM-9).
 fn stopping<'a>(subject: &Subject<'a>) -> Next<'a> {
-    let deadline = kill_deadline(subject.pod);
+    let deadline = kill_deadline(subject.pod, &subject.roster);
     let next = if deadline.is_some_and(|deadline| deadline <= subject.now) {
         let why = "the grace period is over";
         Next::new(Action::KillContainers, Actor::NodeAgent, why, &["L-TERM-9", "L-TERM-10"])
@@ -228,8 +228,15 @@ fn eviction(subject: &Subject<'_>) -> Result<Option<Seconds>, ModelError> {
     })
 }
 
+/// Whether the garbage collector removes the marked pod, as no node agent will: the pod was never bound, or its node is
+/// out of service (L-GC-4, L-GC-5).
+pub(crate) fn is_collected(subject: &Subject<'_>) -> bool {
+    reading::is_marked(subject.pod)
+        && (reading::node_name(subject.pod).is_none() || is_out_of_service(subject))
+}
+
 /// Whether the pod's node is out of service (L-FENCE-11). A node that cannot be read is not.
-fn is_out_of_service(subject: &Subject<'_>) -> bool {
+pub(crate) fn is_out_of_service(subject: &Subject<'_>) -> bool {
     subject.node.is_some_and(|node| fence::is_out_of_service(node).unwrap_or(false))
 }
 

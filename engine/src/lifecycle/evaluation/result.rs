@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use crate::lifecycle::condition::ConditionSet;
+use crate::lifecycle::partition::Partition;
 use crate::lifecycle::phase::PhaseDecision;
 use crate::lifecycle::reading::Seconds;
 use crate::lifecycle::word::words;
@@ -97,6 +98,7 @@ impl<'a> Next<'a> {
 pub(super) struct Evaluation<'a> {
     pub(super) phase: PhaseDecision<'a>,
     pub(super) conditions: ConditionSet<'a>,
+    pub(super) partition: Partition,
     pub(super) next: Next<'a>,
     pub(super) wake_up_at: Option<Seconds>,
 }

@@ -7,6 +7,7 @@ use super::next::{self, Threat};
 use super::subject::Subject;
 use crate::lifecycle::container_state::Member;
 use crate::lifecycle::evaluation::result::{Action, Evaluation};
+use crate::lifecycle::partition::TERMINATING;
 use crate::lifecycle::phase::PhaseDecision;
 use crate::lifecycle::reading::{self, Seconds, State};
 use crate::lifecycle::restart::{BackOffLimits, FORGOTTEN_AFTER, held_back};
@@ -52,8 +53,11 @@ pub(super) fn stage(subject: &Subject<'_>, phase: &PhaseDecision<'_>) -> Stage {
 
 /// One sentence about the pod's state and the reason.
 pub(super) fn summary(subject: &Subject<'_>, evaluation: &Evaluation<'_>) -> String {
-    let Evaluation { phase, next, .. } = evaluation;
-    let mut said = phase.effective.word().to_owned();
+    let Evaluation { phase, partition, next, .. } = evaluation;
+    let mut said = match partition.display_status {
+        TERMINATING => TERMINATING.to_owned(),
+        _ => phase.effective.word().to_owned(),
+    };
     if !phase.reason.is_empty() {
         said = format!("{said} ({})", phase.reason);
     }
@@ -220,6 +224,7 @@ fn upcoming(subject: &Subject<'_>, evaluation: &Evaluation<'_>) -> Result<Vec<Ev
             events.push(Event::new(None, with("containers come up"), why, next.rules));
         }
         Action::AwaitFinalizers => {
+            events.extend(failed_first(subject, Some(subject.now)));
             events.push(Event::new(None, with("finalizers removed"), why, next.rules));
             events.push(Event::new(None, "object removed", "", &["L-TERM-6"]));
         }
@@ -246,7 +251,10 @@ fn upcoming(subject: &Subject<'_>, evaluation: &Evaluation<'_>) -> Result<Vec<Ev
                 events.push(Event::new(None, "object removed", "", &["L-TERM-19"]));
             }
         }
-        Action::RemovePod => events.push(Event::new(at, "object removed", why, next.rules)),
+        Action::RemovePod => {
+            events.extend(failed_first(subject, at));
+            events.push(Event::new(at, "object removed", why, next.rules));
+        }
     }
     events.extend(threatening(subject, evaluation)?);
     Ok(events)
@@ -281,21 +289,47 @@ fn threatening(
     Ok(events)
 }
 
-/// Events of an eviction: an ordinary delete with the pod's own period (L-NODE-16).
-fn evicted(subject: &Subject<'_>, at: Seconds, why: &str) -> Result<[Event; 2], ModelError> {
+/// Event for the phase that the garbage collector sets before it removes a pod that it collects and that has no
+/// terminal phase yet (L-GC-6, L-PHASE-14).
+fn failed_first(subject: &Subject<'_>, at: Option<Seconds>) -> Option<Event> {
+    let is_due = next::is_collected(subject) && !subject.recorded.is_terminal();
+    is_due.then(|| set_failed(at))
+}
+
+fn set_failed(at: Option<Seconds>) -> Event {
+    let why = "the garbage collector sets the phase before it removes the object";
+    Event::new(at, "phase set to Failed", why, &["L-GC-6", "L-PHASE-14"])
+}
+
+/// Events of an eviction: an ordinary delete with the pod's own period (L-NODE-16). On a node that is out of service
+/// the garbage collector removes the pod at its next run (L-GC-5, L-NODE-21).
+fn evicted(subject: &Subject<'_>, at: Seconds, why: &str) -> Result<Vec<Event>, ModelError> {
     let deletion = termination::delete(subject.pod, &PodDeleteOptions::default(), at)?;
     let ended = deletion.mark.map(|mark| mark.deletion_timestamp);
     let rules = &["L-NODE-12", "L-NODE-16"];
-    Ok([
-        Event::new(Some(at), "evicted: deletion requested", why, rules),
-        Event::new(ended, "grace period over", "", &["L-TERM-1", "L-TERM-9"]),
-    ])
+    let mut events = vec![Event::new(Some(at), "evicted: deletion requested", why, rules)];
+    if next::is_out_of_service(subject) {
+        let why = "the next run of the garbage collector: its node is out of service";
+        events.push(set_failed(None));
+        events.push(Event::new(None, "object removed", why, &["L-GC-5", "L-NODE-21"]));
+    } else {
+        let rules = &["L-TERM-1", "L-TERM-9"];
+        events.push(Event::new(ended, "grace period over", "", rules));
+    }
+    Ok(events)
 }
 
 /// The remaining events of a termination.
 fn stopping(subject: &Subject<'_>, deadline: Option<Seconds>, what: &str, why: &str) -> Vec<Event> {
-    let rules = &["L-TERM-9", "L-TERM-10"];
-    let mut events = vec![Event::new(deadline, format!("{what} at the latest"), why, rules)];
+    let mut events = Vec::new();
+    let ends_at = termination::mark(subject.pod).map(|mark| mark.deletion_timestamp);
+    if ends_at.is_some_and(|at| at >= subject.now) && ends_at < deadline {
+        // Two times have to be told apart: the end of the period, and the kill after the last window.
+        let why = "a stop signal that still had to wait is sent now, and SIGKILL 2 s later";
+        events.push(Event::new(ends_at, "grace period over", why, &["L-TERM-10", "L-TERM-14"]));
+    }
+    let rules = &["L-TERM-9", "L-TERM-10", "L-TERM-27"];
+    events.push(Event::new(deadline, format!("{what} at the latest"), why, rules));
     let why = "Succeeded if every container exits with 0, else Failed";
     events.push(Event::new(None, "terminal phase published", why, &["L-TERM-18"]));
     if reading::is_marked(subject.pod) {

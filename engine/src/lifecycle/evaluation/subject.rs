@@ -80,6 +80,11 @@ impl<'a> Subject<'a> {
         self.phase_facts.node_ready == ConditionStatus::Unknown
     }
 
+    /// Status of the node's Ready condition; `None` if nothing is known about the node.
+    pub(crate) fn node_ready(&self) -> Option<ConditionStatus> {
+        self.node.map(|_| self.phase_facts.node_ready)
+    }
+
     /// The names of the containers that run, ephemeral ones last.
     pub(crate) fn running(&self) -> Vec<&'a str> {
         let members = self.roster.all().iter().filter(|member| member.is_running());

@@ -1,6 +1,8 @@
 //! Evaluations of pods at the times at which the next action changes.
 
-use berth_proto::berth_v1::{EvaluatePodsRequest, ExplainPodRequest, PodFacts};
+use berth_proto::berth_v1::{
+    EvaluatePodsRequest, ExplainPodRequest, ExplainPodResponse, LifecycleEvent, PodFacts,
+};
 use berth_proto::core_v1::{Node, Pod};
 use serde_json::{Value, json};
 
@@ -147,9 +149,9 @@ fn nodes_that_fail() {
 /// L-TERM-6, L-TERM-9, L-TERM-18, L-TERM-19
 #[test]
 fn the_end_of_a_pod() {
-    let stop = "StopContainers nodeAgent [a] - 22 22";
+    let stop = "StopContainers nodeAgent [a] - 20 20";
     assert_eq!(check(marked(running(), 20, 30), None), stop);
-    let kill = "KillContainers nodeAgent [a] - -3 -";
+    let kill = "KillContainers nodeAgent [a] - -5 -";
     assert_eq!(check(marked(running(), -5, 30), None), kill);
     let mut ended = running();
     ended["status"]["containerStatuses"][0]["state"] = json!({"terminated": {"exitCode": 0}});
@@ -174,7 +176,7 @@ fn processes_that_may_run_are_stopped_first() {
     let mut failed = running();
     failed["status"]["phase"] = json!("Failed");
     assert_eq!(check(failed.clone(), None), "StopContainers nodeAgent [a] - - -");
-    let stop = "StopContainers nodeAgent [a] - 22 22";
+    let stop = "StopContainers nodeAgent [a] - 20 20";
     assert_eq!(check(marked(failed, 20, 30), None), stop);
     let mut debugged = running();
     debugged["spec"]["restartPolicy"] = json!("Never");
@@ -185,11 +187,11 @@ fn processes_that_may_run_are_stopped_first() {
     let mut unknown = running();
     unknown["status"]["containerStatuses"] = json!([]);
     assert_eq!(check(unknown.clone(), None), "AwaitContainers nodeAgent [a] - - -");
-    assert_eq!(check(marked(unknown, 20, 30), None), "StopContainers nodeAgent [] - 22 22");
+    assert_eq!(check(marked(unknown, 20, 30), None), "StopContainers nodeAgent [] - 20 20");
     let mut creating = running();
     creating["status"] = json!({"phase": "Pending", "containerStatuses": [
         {"name": "a", "state": {"waiting": {"reason": "ContainerCreating"}}}]});
-    assert_eq!(check(marked(creating, 20, 30), None), "StopContainers nodeAgent [] - 22 22");
+    assert_eq!(check(marked(creating, 20, 30), None), "StopContainers nodeAgent [] - 20 20");
 }
 
 /// L-TERM-18, L-PHASE-6: the terminal phase of a pod that restarts by its policy is published once it is marked.
@@ -287,7 +289,7 @@ fn lost_nodes_and_finalizers() {
 fn stages_follow_each_other() {
     let stage = |pod: Value| {
         let EvaluatePodsRequest { pod, now, node, facts } = request(pod, None);
-        explain_pod(&ExplainPodRequest { pod, now, node, facts }).unwrap().stage
+        explain_pod(&ExplainPodRequest { pod, now, node, facts, claims: Vec::new() }).unwrap().stage
     };
     let gated = json!({"metadata": {"name": "p"}, "spec": {"schedulingGates": [{"name": "x"}]}});
     assert_eq!(stage(gated), "Creation");
@@ -302,6 +304,131 @@ fn stages_follow_each_other() {
     assert_eq!(stage(marked(ended, 20, 30)), "Deletion");
 }
 
+/// The events as `AT WHAT`, with a sign before those to come, and times in seconds after noon.
+fn lines(story: &ExplainPodResponse) -> Vec<String> {
+    let line = |event: &LifecycleEvent| {
+        let tense = if event.upcoming { "+" } else { "" };
+        let at = reading::optional(event.at.as_ref()).map(|at| at - NOON);
+        format!("{tense}{} {}", at.map_or("?".to_owned(), |at| at.to_string()), event.what)
+    };
+    story.events.iter().map(line).collect()
+}
+
+/// The events to come of a pod, as [`lines`].
+fn to_come(pod: Value, node: Option<Value>) -> Vec<String> {
+    let EvaluatePodsRequest { pod, now, node, facts } = request(pod, node);
+    let request = ExplainPodRequest { pod, now, node, facts, claims: Vec::new() };
+    let mut lines = lines(&explain_pod(&request).unwrap());
+    lines.retain(|line| line.starts_with('+'));
+    lines
+}
+
+/// L-TERM-27, L-TERM-10, L-TERM-14: the kill comes at the end of the period, or with its name in the last window.
+#[test]
+fn the_time_of_the_kill() {
+    let hook = json!({"containers": [{"name": "a", "lifecycle": {"preStop": {"exec": {"command": ["x"]}}}}]});
+    let mut with_hook = running();
+    with_hook["spec"]["containers"] = hook["containers"].clone();
+    assert_eq!(
+        to_come(marked(running(), 20, 30), None)[0],
+        "+20 containers stopped: a at the latest"
+    );
+    assert_eq!(
+        to_come(marked(with_hook, 20, 30), None)[..2],
+        ["+20 grace period over", "+22 containers stopped: a at the latest"]
+    );
+    assert_eq!(to_come(marked(running(), 20, 0), None)[0], "+20 grace period over");
+}
+
+/// L-GC-6, L-PHASE-14, L-NODE-21: the garbage collector sets the phase Failed before it removes a pod.
+#[test]
+fn a_pod_fails_before_it_is_collected() {
+    let out = |effect: &str| {
+        Some(json!({"metadata": {"name": "n"},
+            "spec": {"taints": [{"key": "node.kubernetes.io/out-of-service", "effect": effect}]},
+            "status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}))
+    };
+    let dying = marked(running(), 20, 30);
+    assert_eq!(
+        to_come(dying.clone(), out("NoExecute")),
+        ["+0 phase set to Failed", "+0 object removed"]
+    );
+    let mut held = dying.clone();
+    held["metadata"]["finalizers"] = json!(["f"]);
+    assert_eq!(
+        to_come(held, out("NoExecute")),
+        ["+0 phase set to Failed", "+? finalizers removed: f", "+? object removed"]
+    );
+    let mut ended = dying;
+    ended["status"]["phase"] = json!("Failed");
+    assert_eq!(to_come(ended, out("NoExecute")), ["+0 object removed"]);
+    // A pod that is evicted from the node now.
+    assert_eq!(
+        to_come(running(), out("NoExecute")),
+        ["+0 evicted: deletion requested", "+? phase set to Failed", "+? object removed"]
+    );
+    let unbound = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "a"}]}});
+    assert_eq!(
+        to_come(marked(unbound, -1, 0), None),
+        ["+0 phase set to Failed", "+0 object removed"]
+    );
+}
+
+/// L-FENCE-2, L-FENCE-3, L-TERM-24: a pod of a list is shown as the single question shows it.
+#[test]
+fn the_status_to_show() {
+    let node = |ready: &str| {
+        Some(
+            json!({"metadata": {"name": "n"}, "status": {"conditions": [{"type": "Ready", "status": ready}]}}),
+        )
+    };
+    let shown = |pod: Value, node: Option<Value>| {
+        let answer = evaluate_pod(&request(pod, node));
+        let partitioned = answer.conditions.get(partition::NODE_PARTITIONED);
+        let partitioned = partitioned.map_or("-".to_owned(), |found| found.status.clone());
+        format!(
+            "{} {} {partitioned} {}",
+            answer.effective_phase, answer.display_status, answer.status_reason
+        )
+    };
+    assert_eq!(shown(running(), None), "Running Running - ");
+    assert_eq!(shown(running(), node("True")), "Running Running - ");
+    assert_eq!(shown(running(), node("Unknown")), "Unknown NodeDown True ");
+    assert_eq!(shown(running(), node("False")), "Running Running - ");
+    let marked = marked(running(), 20, 30);
+    assert_eq!(shown(marked.clone(), None), "Running Terminating - ");
+    assert_eq!(shown(marked.clone(), node("Unknown")), "Unknown NodeDown True NodeLost");
+    let mut back = marked;
+    back["status"]["conditions"] = json!([{"type": "berth.io/NodePartitioned", "status": "True"}]);
+    assert_eq!(shown(back.clone(), node("True")), "Running Terminating False ");
+    // Without facts about the node, the recorded condition stays (L-GEN-4).
+    assert_eq!(shown(back, None), "Running NodeDown True NodeLost");
+    let mut done = running();
+    done["spec"]["restartPolicy"] = json!("Never");
+    done["status"]["containerStatuses"][0]["state"] = json!({"terminated": {"exitCode": 0}});
+    assert_eq!(shown(done, node("True")), "Succeeded Completed - ");
+}
+
+/// L-VOL-17: pods of a replica set share the volumes of their template.
+#[test]
+fn shared_volumes_are_warned_of() {
+    let mut pod = running();
+    pod["metadata"]["ownerReferences"] =
+        json!([{"kind": "ReplicaSet", "name": "r", "controller": true}]);
+    pod["spec"]["volumes"] = json!([{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]);
+    let EvaluatePodsRequest { pod, now, node, facts } = request(pod, None);
+    let claim = |mode: &str| {
+        let claim = json!({"metadata": {"name": "data"}, "spec": {"accessModes": [mode]}});
+        vec![serde_json::from_value(claim).unwrap()]
+    };
+    let mut request = ExplainPodRequest { pod, now, node, facts, claims: claim("ReadWriteOnce") };
+    let warnings = explain_pod(&request).unwrap().volume_warnings;
+    assert_eq!(warnings.len(), 1);
+    assert_eq!(warnings[0].reason, "WrittenDuringReplacement");
+    request.claims = claim("ReadWriteOncePod");
+    assert_eq!(explain_pod(&request).unwrap().volume_warnings, []);
+}
+
 #[test]
 fn events_are_listed_in_order() {
     let mut pod = running();
@@ -312,18 +439,10 @@ fn events_are_listed_in_order() {
         "reason": "Error", "startedAt": at(-75), "finishedAt": at(-70)}});
     let pod = marked(pod, 20, 30);
     let EvaluatePodsRequest { pod, now, node, facts } = request(pod, None);
-    let story = explain_pod(&ExplainPodRequest { pod, now, node, facts }).unwrap();
-    let lines: Vec<String> = story
-        .events
-        .iter()
-        .map(|event| {
-            let tense = if event.upcoming { "+" } else { "" };
-            let at = reading::optional(event.at.as_ref()).map(|at| at - NOON);
-            format!("{tense}{} {}", at.map_or("?".to_owned(), |at| at.to_string()), event.what)
-        })
-        .collect();
+    let story =
+        explain_pod(&ExplainPodRequest { pod, now, node, facts, claims: Vec::new() }).unwrap();
     assert_eq!(
-        lines,
+        lines(&story),
         [
             "-100 created",
             "-80 accepted by the node agent",
@@ -331,14 +450,14 @@ fn events_are_listed_in_order() {
             "-70 container a ended",
             "-60 container a started",
             "-10 deletion requested",
-            "+22 containers stopped: a at the latest",
+            "+20 containers stopped: a at the latest",
             "+? terminal phase published",
             "+? object removed",
         ]
     );
     assert_eq!(
         story.summary,
-        "Running on node n: its deletion is requested: hooks, stop signals, and the rest of the period (a)"
+        "Terminating on node n: its deletion is requested: hooks, stop signals, and the rest of the period (a)"
     );
 }
 

@@ -249,6 +249,9 @@ fn requested(pod: &Pod, name: &str) -> Result<Amount, ModelError> {
 /// Reads an optional amount that is not negative.
 fn amount(quantity: Option<&Quantity>, field: &str) -> Result<Option<Amount>, ModelError> {
     let Some(quantity) = quantity else { return Ok(None) };
+    if quantity.is_unset() {
+        return Err(ModelError::new(field, reading::UNSET_QUANTITY));
+    }
     let amount = quantity.parse().map_err(|error| ModelError::new(field, error.to_string()))?;
     if amount.is_negative() {
         return Err(ModelError::new(field, format!("`{}` is negative", clip(quantity.as_str()))));

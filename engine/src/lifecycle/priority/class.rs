@@ -37,16 +37,16 @@ const HIGHEST_USER_VALUE: i32 = 1_000_000_000;
 const SYSTEM_PREFIX: &str = "system-";
 
 /// The system's classes and their values (L-PRIO-8).
-const SYSTEM_CLASSES: [(&str, i32); 2] =
+pub(crate) const SYSTEM_CLASSES: [(&str, i32); 2] =
     [("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)];
 
 /// The fields of a class that decide.
 #[derive(Copy, Clone, Debug)]
-pub(super) struct Class<'a> {
-    pub(super) name: &'a str,
-    pub(super) value: i32,
-    pub(super) is_default: bool,
-    pub(super) policy: PreemptionPolicy,
+pub(crate) struct Class<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) value: i32,
+    pub(crate) is_default: bool,
+    pub(crate) policy: PreemptionPolicy,
 }
 
 impl<'a> Class<'a> {
@@ -112,9 +112,9 @@ pub(super) fn by_name<'a>(
 }
 
 /// The default class; if a race left several, the one with the lowest value, then by name (L-PRIO-4).
-pub(super) fn default_of<'a>(classes: &BTreeMap<&'a str, Class<'a>>) -> Option<Class<'a>> {
-    let defaults = classes.values().filter(|class| class.is_default);
-    defaults.min_by_key(|class| (class.value, class.name)).copied()
+pub(crate) fn default_of<'a>(classes: impl Iterator<Item = Class<'a>>) -> Option<Class<'a>> {
+    let defaults = classes.filter(|class| class.is_default);
+    defaults.min_by_key(|class| (class.value, class.name))
 }
 
 /// `AdmitPriorityClass`: whether a class may be stored, and in which form (L-PRIO-6 to L-PRIO-10). For an update, a
@@ -143,7 +143,7 @@ pub fn admit_priority_class(
         }
     };
     let second = || {
-        let other = default_of(&existing)
+        let other = default_of(existing.values().copied())
             .filter(|other| operation == AdmissionOperation::Create || other.name != class.name);
         other.filter(|_| class.is_default).map(|_| ClassRefusal::DefaultAlreadyExists)
     };

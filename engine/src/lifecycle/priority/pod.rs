@@ -4,7 +4,7 @@ use berth_proto::berth_v1::{AdmitPodRequest, AdmitPodResponse};
 use berth_proto::core_v1::PodSpec;
 
 use super::PreemptionPolicy;
-use super::class::{by_name, default_of};
+use super::class::{Class, by_name, default_of};
 use crate::lifecycle::reading;
 use crate::lifecycle::vocabulary::AdmissionOperation;
 use crate::lifecycle::word::words;
@@ -27,10 +27,27 @@ const NO_CLASS_PRIORITY: i32 = 0;
 
 /// Class, priority and preemption policy of a pod's spec.
 #[derive(Copy, Clone, Debug, PartialEq)]
-struct Terms<'a> {
-    class: &'a str,
-    priority: Option<i32>,
-    policy: Option<PreemptionPolicy>,
+pub(crate) struct Terms<'a> {
+    pub(crate) class: &'a str,
+    pub(crate) priority: Option<i32>,
+    pub(crate) policy: Option<PreemptionPolicy>,
+}
+
+/// Returns the priority of a new pod: the values of the class that it names, of the default class, or those of a pod
+/// without a class (L-PRIO-1 to L-PRIO-5, L-PRIO-7). `AdmitPod` and the admission of pods to place both ask here.
+pub(crate) fn created<'a>(
+    brought: Terms<'a>,
+    class: impl Fn(&str) -> Option<Class<'a>>,
+    default: impl FnOnce() -> Option<Class<'a>>,
+) -> Result<Terms<'a>, PodRefusal> {
+    let class = match brought.class {
+        "" => default(),
+        name => Some(class(name).ok_or(PodRefusal::PriorityClassNotFound)?),
+    };
+    brought.accept(match class {
+        Some(class) => (class.name, class.value, class.policy),
+        None => ("", NO_CLASS_PRIORITY, PreemptionPolicy::PreemptLowerPriority),
+    })
 }
 
 /// `AdmitPod`: a pod's class, priority and preemption policy after admission (L-PRIO-1 to L-PRIO-5, L-PRIO-7,
@@ -45,19 +62,8 @@ pub fn admit_pod(request: &AdmitPodRequest) -> Result<AdmitPodResponse, ModelErr
     let admitted = match operation {
         AdmissionOperation::Create => {
             let classes = by_name(&request.priority_classes, "priorityClasses")?;
-            let class = match brought.class {
-                "" => Ok(default_of(&classes)),
-                name => match classes.get(name) {
-                    Some(class) => Ok(Some(*class)),
-                    None => Err(PodRefusal::PriorityClassNotFound),
-                },
-            };
-            class.and_then(|class| {
-                brought.accept(match class {
-                    Some(class) => (class.name, class.value, class.policy),
-                    None => ("", NO_CLASS_PRIORITY, PreemptionPolicy::PreemptLowerPriority),
-                })
-            })
+            let default = || default_of(classes.values().copied());
+            created(brought, |name| classes.get(name).copied(), default)
         }
         AdmissionOperation::Update => {
             let stored = Terms::read(request.old_pod_spec.as_ref(), "oldPodSpec")?;
@@ -79,7 +85,11 @@ pub fn admit_pod(request: &AdmitPodRequest) -> Result<AdmitPodResponse, ModelErr
 }
 
 impl<'a> Terms<'a> {
-    fn read(spec: Option<&'a PodSpec>, field: &str) -> Result<Terms<'a>, ModelError> {
+    /// Reads the terms of a spec at `field`.
+    ///
+    /// # Errors
+    /// [`ModelError`] for a missing spec and an unknown policy.
+    pub(crate) fn read(spec: Option<&'a PodSpec>, field: &str) -> Result<Terms<'a>, ModelError> {
         let spec = reading::given(spec, field)?;
         let policy = match spec.preemption_policy.as_deref() {
             None | Some("") => None,

@@ -1,10 +1,14 @@
 //! A probe's numbers, defaults applied (L-PROBE-7, L-PROBE-19, L-PROBE-21).
 
+use core::net::IpAddr;
+
 use berth_proto::berth_v1::{DefaultProbeRequest, DefaultProbeResponse, DefaultedProbe};
 use berth_proto::core_v1::{GrpcAction, HttpGetAction, Probe, ProbeHandler};
 
 use crate::lifecycle::reading::Seconds;
+use crate::lifecycle::word::words;
 use crate::model::ModelError;
+use crate::model::label::clip;
 
 const TIMEOUT: i32 = 1;
 const PERIOD: i32 = 10;
@@ -25,18 +29,70 @@ pub(crate) struct Settings {
     pub(crate) failure_threshold: i32,
 }
 
+words! {
+    /// Origin of the host that a probe's requests go to (L-PROBE-21).
+    enum HostOrigin {
+        /// The probe names the host.
+        Probe = "Probe",
+        /// The host is the pod's IP address.
+        PodIp = "PodIP",
+    }
+}
+
 /// `DefaultProbe`: the probe with its defaults; a zero counts as unset (L-PROBE-7). The defaults of an HTTP request are
-/// the path `/` and the scheme `HTTP`; the host stays empty, which means the pod's address (L-PROBE-21).
+/// the path `/`, the scheme `HTTP` and, as for a TCP connection, the pod's IP address as host (L-PROBE-21).
 ///
 /// # Errors
-/// [`ModelError`] for a missing probe and for a negative number.
+/// [`ModelError`] for a missing probe, for a negative number, and for `podIP` that is no IP address.
 pub fn default_probe(request: &DefaultProbeRequest) -> Result<DefaultProbeResponse, ModelError> {
     let probe = request.probe.as_ref().ok_or_else(|| ModelError::new("probe", "required"))?;
     let settings = Settings::of(probe).map_err(|error| error.under("probe"))?;
+    let pod_ip = request.pod_ip.as_str();
+    if !pod_ip.is_empty() && pod_ip.parse::<IpAddr>().is_err() {
+        let reason = format!("`{}` is not an IP address", clip(pod_ip));
+        return Err(ModelError::new("podIP", reason));
+    }
+    let mut probe = defaulted(probe);
+    let origin = host_origin(&probe);
+    for host in [
+        probe.http_get.as_mut().map(|request| &mut request.host),
+        probe.tcp_socket.as_mut().map(|request| &mut request.host),
+    ]
+    .into_iter()
+    .flatten()
+    .filter(|host| host.is_empty())
+    {
+        pod_ip.clone_into(host);
+    }
+    let host = match origin {
+        Some(HostOrigin::Probe) => named_host(&probe).unwrap_or_default().to_owned(),
+        Some(HostOrigin::PodIp) => pod_ip.to_owned(),
+        None => String::new(),
+    };
     Ok(DefaultProbeResponse {
-        probe: Some(defaulted(probe)),
+        probe: Some(probe),
         failure_after_seconds: settings.failure_after(),
+        host,
+        host_from: origin.map(|origin| origin.word().to_owned()).unwrap_or_default(),
     })
+}
+
+/// Origin of the probe's host; `None` for a probe that sends no request. A gRPC probe cannot name a host.
+fn host_origin(probe: &DefaultedProbe) -> Option<HostOrigin> {
+    if named_host(probe).is_some() {
+        return Some(HostOrigin::Probe);
+    }
+    let sends = probe.http_get.is_some() || probe.tcp_socket.is_some() || probe.grpc.is_some();
+    sends.then_some(HostOrigin::PodIp)
+}
+
+/// The host that the probe names.
+fn named_host(probe: &DefaultedProbe) -> Option<&str> {
+    let hosts = [
+        probe.http_get.as_ref().map(|request| request.host.as_str()),
+        probe.tcp_socket.as_ref().map(|request| request.host.as_str()),
+    ];
+    hosts.into_iter().flatten().find(|host| !host.is_empty())
 }
 
 /// The probe with its defaults; negative numbers stay as they are.
@@ -126,6 +182,28 @@ mod tests {
         assert_eq!((probe.timeout_seconds, probe.period_seconds), (5, 7));
         assert_eq!((probe.success_threshold, probe.failure_threshold), (2, 4));
         assert_eq!(answer.failure_after_seconds, 3 + 7 * 4);
+    }
+
+    /// L-PROBE-21: the host of the probe, else the pod's address; it is filled in if it is known.
+    #[test]
+    fn the_host_is_the_pods_address_unless_given() {
+        let host = |probe: &str, pod_ip: &str| {
+            let answer = default(&format!(r#"{{"probe": {probe}, "podIP": "{pod_ip}"}}"#)).unwrap();
+            let probe = answer.probe.unwrap();
+            let http = probe.http_get.map(|request| request.host);
+            let filled = http.or(probe.tcp_socket.map(|request| request.host)).unwrap_or_default();
+            format!("{} {} {filled}", answer.host_from, answer.host)
+        };
+        let http = r#"{"httpGet": {"port": 80}}"#;
+        assert_eq!(host(http, "10.0.0.7"), "PodIP 10.0.0.7 10.0.0.7");
+        assert_eq!(host(http, ""), "PodIP  ");
+        assert_eq!(host(r#"{"httpGet": {"port": 80, "host": "db"}}"#, "10.0.0.7"), "Probe db db");
+        assert_eq!(host(r#"{"tcpSocket": {"port": 80}}"#, "fd00::7"), "PodIP fd00::7 fd00::7");
+        assert_eq!(host(r#"{"tcpSocket": {"port": 80, "host": "h"}}"#, ""), "Probe h h");
+        assert_eq!(host(r#"{"grpc": {"port": 9}}"#, "10.0.0.7"), "PodIP 10.0.0.7 ");
+        assert_eq!(host(r#"{"exec": {"command": ["true"]}}"#, "10.0.0.7"), "  ");
+        let error = default(r#"{"probe": {}, "podIP": "db"}"#).unwrap_err();
+        assert_eq!(error.to_string(), "`podIP`: `db` is not an IP address");
     }
 
     /// L-PROBE-19.

@@ -86,9 +86,9 @@ pub(crate) struct Exit<'a> {
 }
 
 /// Reason of a termination by the memory killer (L-RESTART-22).
-const OOM_KILLED: &str = "OOMKilled";
+pub(crate) const OOM_KILLED: &str = "OOMKilled";
 /// Reason of a termination that is part of an in-place restart of the whole pod (L-PHASE-18).
-const RESTARTING_ALL_CONTAINERS: &str = "RestartingAllContainers";
+pub(crate) const RESTARTING_ALL_CONTAINERS: &str = "RestartingAllContainers";
 
 /// Whether a restart is due after an exit. A termination that is part of an in-place restart is restartable under any
 /// policy (L-PHASE-18). Allocates only for errors, which are relative to the container.

@@ -5,14 +5,15 @@ use berth_proto::core_v1::{Container, ContainerRestartRule};
 
 use super::due::{ACTIONS, OPERATORS};
 use crate::lifecycle::reading;
-use crate::lifecycle::vocabulary::ContainerKind;
+use crate::lifecycle::vocabulary::{ContainerKind, RestartPolicy};
 use crate::model::ModelError;
 
 const MAX_RULES: usize = 20;
 const MAX_EXIT_CODES: usize = 255;
 
 /// `ValidateRestartRules`: the wrong fields of a container's restart policy and rules (L-RESTART-7). Rules need a
-/// policy beside them, also on a sidecar. Ephemeral containers run once and have neither (L-RESTART-26).
+/// policy beside them, also on a sidecar. An init container whose own policy is `Always` is a sidecar, and the response
+/// says so. Ephemeral containers run once and have neither (L-RESTART-26).
 ///
 /// # Errors
 /// [`ModelError`] for an unknown kind or a missing container. Faults of the container are part of the response.
@@ -22,8 +23,18 @@ pub fn validate_restart_rules(
     let kind = ContainerKind::parse(&request.kind, "kind")?;
     let container =
         request.container.as_ref().ok_or_else(|| ModelError::new("container", "required"))?;
+    let kind = match (kind, container.restart_policy.as_deref()) {
+        (ContainerKind::Init, Some(policy)) if policy == RestartPolicy::Always.word() => {
+            ContainerKind::Sidecar
+        }
+        (kind, _) => kind,
+    };
     let error_fields = wrong_fields(kind, container);
-    Ok(ValidateRestartRulesResponse { valid: error_fields.is_empty(), error_fields })
+    Ok(ValidateRestartRulesResponse {
+        valid: error_fields.is_empty(),
+        error_fields,
+        kind: kind.word().to_owned(),
+    })
 }
 
 fn wrong_fields(kind: ContainerKind, container: &Container) -> Vec<String> {
@@ -114,12 +125,28 @@ mod tests {
     fn kinds() {
         assert_eq!(wrong("sidecar", &with_rules("Always", &[rule(1)])), [""; 0]);
         assert_eq!(wrong("sidecar", &with_rules("Never", &[rule(1)])), ["restartPolicy"]);
-        assert_eq!(wrong("init", &with_rules("Always", &[rule(1)])), ["restartPolicy"]);
+        assert_eq!(wrong("init", &with_rules("always", &[rule(1)])), ["restartPolicy"]);
         assert_eq!(wrong("regular", "{}"), [""; 0]);
         assert_eq!(
             wrong("ephemeral", &with_rules("Never", &[rule(1)])),
             ["restartPolicy", "restartPolicyRules"]
         );
+    }
+
+    /// L-RESTART-7, L-PHASE-3: an entry of `spec.initContainers` with the policy `Always` is a sidecar.
+    #[test]
+    fn an_init_container_that_always_restarts_is_a_sidecar() {
+        let answer = |kind: &str, policy: &str| {
+            let container = serde_json::from_str(&with_rules(policy, &[rule(1)])).unwrap();
+            let (kind, container) = (kind.to_owned(), Some(container));
+            let request = ValidateRestartRulesRequest { kind, container };
+            let answer = validate_restart_rules(&request).unwrap();
+            (answer.valid, answer.kind)
+        };
+        assert_eq!(answer("init", "Always"), (true, "sidecar".to_owned()));
+        assert_eq!(answer("init", "OnFailure"), (true, "init".to_owned()));
+        assert_eq!(answer("sidecar", "Always"), (true, "sidecar".to_owned()));
+        assert_eq!(answer("regular", "Always"), (true, "regular".to_owned()));
     }
 
     #[test]

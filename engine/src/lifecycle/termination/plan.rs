@@ -1,8 +1,5 @@
 //! Termination plan: when each container of a terminating pod is signalled, killed and gone (L-TERM-9 to L-TERM-15).
 
-use berth_proto::core_v1::Pod;
-
-use super::delete::mark;
 use crate::lifecycle::vocabulary::ContainerKind;
 
 /// Least time of a process between its stop signal and SIGKILL, in seconds; the only extension ever given (L-TERM-10).
@@ -109,16 +106,6 @@ fn kill_at(period: Period, container: &Stopping<'_>, signal_at: i64) -> i64 {
     container.kill_by.map_or(kill_at, |moment| moment.min(kill_at))
 }
 
-/// The time, in seconds since the epoch, by which a working node agent has ended every process of a marked pod. `None`
-/// if the pod is not marked.
-///
-/// Hooks, waiting sidecars, a force delete and a late change can each take the last window beyond the deletion
-/// timestamp (L-TERM-10, L-TERM-14, L-TERM-17), and nothing takes more. An agent that restarts begins anew (L-TERM-16).
-#[must_use]
-pub fn kill_deadline(pod: &Pod) -> Option<i64> {
-    mark(pod).map(|mark| mark.deletion_timestamp.saturating_add(LAST_WINDOW))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -201,14 +188,5 @@ mod tests {
         let stops = plan(period, &[container(Regular, Some(i64::MAX), Some(i64::MAX))]);
         assert_eq!(stops[0].exited_at, i64::MAX);
         assert!(plan(period, &[]).is_empty());
-    }
-
-    #[test]
-    fn the_deadline_of_a_marked_pod() {
-        let pod =
-            |metadata| serde_json::from_value(serde_json::json!({"metadata": metadata})).unwrap();
-        let marked = serde_json::json!({"deletionTimestamp": "1970-01-01T00:01:00Z"});
-        assert_eq!(kill_deadline(&pod(marked)), Some(62));
-        assert_eq!(kill_deadline(&pod(serde_json::json!({}))), None);
     }
 }

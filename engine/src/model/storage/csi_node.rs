@@ -49,7 +49,7 @@ impl CsiNode {
             }
             let name = names.intern(&driver.name);
             match limits.iter_mut().find(|(known, _)| *known == name) {
-                // Of two entries with one name the later applies.
+                // If two entries have the same name, the later one applies.
                 Some((_, known)) => *known = limit,
                 None => limits.push((name, limit)),
             }

@@ -29,6 +29,12 @@ impl AccessModes {
         self.0 & others.0 == others.0
     }
 
+    /// The names of the modes, in a fixed order.
+    pub(crate) fn names(self) -> impl Iterator<Item = &'static str> {
+        let has = move |(bit, _): &(usize, &str)| self.0 & 1 << bit != 0;
+        ACCESS_MODES.into_iter().enumerate().filter(has).map(|(_, name)| name)
+    }
+
     /// Whether only one pod may use the volume.
     pub(crate) fn has_read_write_once_pod(self) -> bool {
         self.0 & 1 << 3 != 0
@@ -70,6 +76,7 @@ mod tests {
         assert!(!two.contains_all(modes(&["ReadOnlyMany"]).unwrap()));
         assert!(two.contains_all(modes(&[]).unwrap()) && !two.has_read_write_once_pod());
         assert!(modes(&["ReadWriteOncePod"]).unwrap().has_read_write_once_pod());
+        assert_eq!(two.names().collect::<Vec<_>>(), ["ReadWriteOnce", "ReadWriteMany"]);
         let error = modes(&["ReadWriteOnce", "Mine"]).unwrap_err();
         assert_eq!(error.to_string(), "`spec.accessModes[1]`: `Mine` is not an access mode");
     }

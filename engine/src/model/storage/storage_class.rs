@@ -22,6 +22,8 @@ pub(crate) struct StorageClass {
     pub(crate) counted_by: Option<Symbol>,
     /// Where volumes can be provisioned; `None` means anywhere.
     pub(crate) allowed_topologies: Option<NodeSelector>,
+    /// When the class was created, in seconds since 1970, if it is a default class (A-SC-1).
+    pub(crate) default_since: Option<i64>,
 }
 
 /// When claims are bound.
@@ -31,16 +33,27 @@ pub(crate) enum BindingMode {
     WaitForFirstConsumer,
 }
 
+/// Annotations of a default class, today's and the older one.
+const DEFAULT_CLASS: [&str; 2] = [
+    "storageclass.kubernetes.io/is-default-class",
+    "storageclass.beta.kubernetes.io/is-default-class",
+];
+
 impl Compile for storage_v1::StorageClass {
     type Facts = StorageClass;
 
     fn compile(
         &self,
-        _: &meta_v1::ObjectMeta,
+        metadata: &meta_v1::ObjectMeta,
         key: &ObjectKey,
         names: &Interner,
     ) -> Result<StorageClass, ModelError> {
-        StorageClass::compile(self, key, names)
+        let is_default = DEFAULT_CLASS.iter().any(|annotation| {
+            metadata.annotations.get(*annotation).is_some_and(|value| value == "true")
+        });
+        let created = metadata.creation_timestamp.and_then(|time| time.unix_seconds());
+        let default_since = is_default.then(|| created.unwrap_or(i64::MIN));
+        Ok(StorageClass { default_since, ..StorageClass::compile(self, key, names)? })
     }
 }
 
@@ -67,6 +80,7 @@ impl StorageClass {
                 .then(|| names.intern(provisioner)),
             counted_by: in_tree::driver_of(provisioner, names),
             allowed_topologies: compile_topologies(&class.allowed_topologies, names),
+            default_since: None,
         })
     }
 }

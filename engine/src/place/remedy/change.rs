@@ -20,6 +20,11 @@ pub enum RemedyChange {
         /// The nodes.
         nodes: Vec<Arc<str>>,
     },
+    /// The ledger's fences of these nodes are lifted: the nodes return.
+    LiftFence {
+        /// The nodes.
+        nodes: Vec<Arc<str>>,
+    },
     /// `status.allocatable.pods` of each of these nodes grows by one.
     AllowPod {
         /// The nodes.

@@ -20,6 +20,9 @@ pub(super) fn apply(change: &RemedyChange, draft: &mut Draft) -> Option<()> {
             node.unschedulable = false;
             without_taint(node, Symbol::UNSCHEDULABLE_TAINT);
         }),
+        RemedyChange::LiftFence { nodes } => {
+            nodes.iter().all(|node| draft.set_fenced(node, false)).then_some(())
+        }
         RemedyChange::ClearTaint { key, nodes } => {
             let key = draft.snapshot.model.names().get(key)?;
             each(draft, nodes, |node| without_taint(node, key))

@@ -17,6 +17,7 @@ pub(super) fn apply(
 ) -> Option<bool> {
     match change {
         RemedyChange::Uncordon { .. }
+        | RemedyChange::LiftFence { .. }
         | RemedyChange::ClearTaint { .. }
         | RemedyChange::AllowPod { .. }
         | RemedyChange::RemovePod { .. }

@@ -8,6 +8,7 @@ use super::obstacle::{
     MAX_OBSTACLES, Obstacle, Obstacles, TaintEffect, domain_of, free, is_condition, own_constraints,
 };
 use crate::census::demand::Demand;
+use crate::filter::Filter;
 use crate::filter::node_resources_fit::checked;
 use crate::filter::pod_topology_spread::highest_count;
 use crate::model::intern::{Interner, Symbol};
@@ -28,19 +29,19 @@ pub(super) fn by_obstacles(plan: &Filtering<'_, '_>) -> BTreeMap<Obstacles, Vec<
     let mut found: BTreeMap<Obstacles, Vec<NodeRow>> = BTreeMap::new();
     for shard in &plan.snapshot().shards {
         let candidates = plan.candidates(shard);
-        let refused: Vec<(Plugin, RowSet)> = plan
+        let refused: Vec<(&Filter, RowSet)> = plan
             .filters()
             .iter()
             .map(|filter| {
                 let mut passing = candidates;
                 (filter.run)(plan, shard, &mut passing);
-                (filter.plugin, candidates.without(&passing))
+                (*filter, candidates.without(&passing))
             })
             .collect();
         for row in candidates.iter() {
-            let mut plugins = refused.iter().filter(|(_, rows)| rows.contains(row));
+            let mut refusing = refused.iter().filter(|(_, rows)| rows.contains(row));
             let mut look = Look { plan, shard, row, found: Obstacles::new() };
-            if plugins.all(|(plugin, _)| look.at(*plugin)) && !look.found.is_empty() {
+            if refusing.all(|(filter, _)| look.past(filter)) && !look.found.is_empty() {
                 look.found.sort_unstable();
                 found.entry(look.found).or_default().push(NodeRow::new(shard.index, row));
             }
@@ -58,6 +59,11 @@ pub(super) struct Look<'p, 'a> {
 }
 
 impl Look<'_, '_> {
+    /// Records why a filter refuses the row; returns whether a change can remove that.
+    fn past(&mut self, filter: &Filter) -> bool {
+        if filter.is_fence() { self.note(Obstacle::Fence) } else { self.at(filter.plugin) }
+    }
+
     /// Records why a plugin refuses the row; returns whether a change can remove that.
     pub(super) fn at(&mut self, plugin: Plugin) -> bool {
         match plugin {

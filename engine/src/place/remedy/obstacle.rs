@@ -14,6 +14,8 @@ use crate::snapshot::topology::DomainId;
 pub(super) enum Obstacle {
     /// The node is cordoned.
     Cordon,
+    /// The node is under a fence of the ledger.
+    Fence,
     /// The node has a taint of this key, which Kubernetes sets while a node has a problem.
     Condition(Symbol),
     /// An untolerated taint; `effect` is `None` where several effects have this key and value.

@@ -33,6 +33,10 @@ impl<'p, 'a> Ways<'p, 'a> {
             Obstacle::Cordon => {
                 vec![Way::new(RemedyChange::Uncordon { nodes }, format!("uncordon {of_nodes}"))]
             }
+            Obstacle::Fence => {
+                let text = format!("lift the ledger's fence of {of_nodes}");
+                vec![Way::new(RemedyChange::LiftFence { nodes }, text)]
+            }
             Obstacle::Condition(key) => {
                 let key = plan.names().name(key);
                 let text = format!("clear the taint `{key}` of {of_nodes}");

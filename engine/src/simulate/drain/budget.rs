@@ -19,6 +19,8 @@ pub(crate) type Covering = SmallVec<[usize; 1]>;
 /// The budgets of a snapshot, and the remaining disruptions of each.
 pub(crate) struct Budgets<'a> {
     all: Vec<&'a DisruptionBudget>,
+    /// Disruptions that each budget allows before any pod moves.
+    allowed: Vec<i64>,
     /// Disruptions that each budget still allows; negative where more pods moved than it allowed at once.
     left: Vec<i64>,
     by_namespace: FxHashMap<Symbol, Vec<usize>>,
@@ -34,9 +36,10 @@ impl<'a> Budgets<'a> {
         for (at, budget) in all.iter().enumerate() {
             by_namespace.entry(budget.namespace).or_default().push(at);
         }
-        let left = all.iter().map(|budget| budget.n_allowed).collect();
+        let allowed: Vec<i64> = all.iter().map(|budget| snapshot.n_allowed(budget)).collect();
+        let (left, covering) = (allowed.clone(), FxHashMap::default());
         let names = snapshot.model.names();
-        Budgets { all, left, by_namespace, covering: FxHashMap::default(), names }
+        Budgets { all, allowed, left, by_namespace, covering, names }
     }
 
     /// The budgets that cover a pod (S-SD-5). Cost: one test for each budget of its namespace when its population is
@@ -96,7 +99,7 @@ impl<'a> Budgets<'a> {
 
     /// Disruptions that a budget allows before any pod moves.
     fn n_allowed(&self, at: usize) -> i64 {
-        self.all[at].n_allowed
+        self.allowed[at]
     }
 }
 

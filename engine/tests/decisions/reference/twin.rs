@@ -205,9 +205,10 @@ impl Twin {
             assert_eq!(planned, assumed);
             return;
         };
-        let mut expected = planned.unwrap();
+        let (stamp, mut expected) = (placement.stamp, planned.unwrap());
+        assert!(stamp.is_some());
         if let Outcome::Placed(placement) = &mut expected.outcome {
-            placement.assumed = true;
+            (placement.assumed, placement.stamp) = (true, stamp);
         }
         assert_eq!(&expected, assumed.as_ref().unwrap());
         let bindings = Bindings::from(&placement.volumes);

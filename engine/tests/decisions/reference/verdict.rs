@@ -65,6 +65,7 @@ fn check_account(account: &Account, explanation: &Explanation) {
                 n_feasible: account.n_feasible,
                 n_best: account.best.len() as u32,
                 assumed: false,
+                stamp: None,
                 volumes: VolumeBindings::from(&account.volumes[&*placement.node]),
             };
             assert_eq!(*placement, expected);

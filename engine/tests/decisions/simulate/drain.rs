@@ -23,18 +23,18 @@ pub(super) const NOW: i64 = 1_772_366_400;
 
 /// Builds a pod from words, as [`object::pod`] reads them, with a uid; `metadata` and `spec` of the JSON are merged
 /// into it.
-pub(super) fn pod(words: &str, more: Value) -> core_v1::Pod {
+pub(crate) fn pod(words: &str, more: Value) -> core_v1::Pod {
     let mut pod = serde_json::to_value(object::pod(words)).unwrap();
     merge(&mut pod, more);
     serde_json::from_value(pod).unwrap()
 }
 
 /// Builds a pod that a ReplicaSet would create again.
-pub(super) fn replica(words: &str) -> core_v1::Pod {
+pub(crate) fn replica(words: &str) -> core_v1::Pod {
     pod(words, json!({"metadata": {"ownerReferences": [owner("ReplicaSet", "rs")]}}))
 }
 
-pub(super) fn owner(kind: &str, name: &str) -> Value {
+pub(crate) fn owner(kind: &str, name: &str) -> Value {
     let version = if kind == "ReplicationController" { "v1" } else { "apps/v1" };
     json!({"kind": kind, "name": name, "uid": name, "apiVersion": version, "controller": true})
 }
@@ -52,7 +52,7 @@ fn merge(into: &mut Value, more: Value) {
 
 /// Builds a disruption budget `namespace/name` with a selector, which allows this number of evictions.
 #[allow(clippy::needless_pass_by_value, reason = "callers write the selector as `json!`")]
-pub(super) fn budget(cluster: &Cluster, name: &str, selector: Value, n_allowed: i32) -> Delta {
+pub(crate) fn budget(cluster: &Cluster, name: &str, selector: Value, n_allowed: i32) -> Delta {
     let (namespace, name) = name.split_once('/').unwrap();
     let budget = json!({
         "metadata": {"namespace": namespace, "name": name}, "spec": {"selector": selector},
@@ -64,7 +64,7 @@ pub(super) fn budget(cluster: &Cluster, name: &str, selector: Value, n_allowed: 
 }
 
 /// Builds a cluster of these nodes and pods.
-pub(super) fn cluster(nodes: &[&str], pods: &[core_v1::Pod]) -> Cluster {
+pub(crate) fn cluster(nodes: &[&str], pods: &[core_v1::Pod]) -> Cluster {
     let cluster = Cluster::new();
     let nodes = nodes.iter().map(|node| cluster.compile_node(&object::node(node)).unwrap());
     let pods = pods.iter().map(|pod| cluster.compile_pod(pod).unwrap());
@@ -75,7 +75,7 @@ pub(super) fn cluster(nodes: &[&str], pods: &[core_v1::Pod]) -> Cluster {
 
 /// A request for a drain; fields that a test does not set have their defaults.
 #[derive(Clone)]
-pub(super) struct Ask<'a> {
+pub(crate) struct Ask<'a> {
     pub(super) nodes: Vec<Arc<str>>,
     pub(super) mode: DrainMode,
     pub(super) destinations: Option<Vec<Arc<str>>>,
@@ -85,7 +85,7 @@ pub(super) struct Ask<'a> {
 }
 
 impl Ask<'_> {
-    pub(super) fn of<'n>(nodes: impl IntoIterator<Item = &'n str>) -> Ask<'static> {
+    pub(crate) fn of<'n>(nodes: impl IntoIterator<Item = &'n str>) -> Ask<'static> {
         Ask {
             nodes: nodes.into_iter().map(Arc::from).collect(),
             mode: DrainMode::OneByOne,
@@ -96,7 +96,7 @@ impl Ask<'_> {
         }
     }
 
-    pub(super) fn drain(&self, cluster: &Cluster) -> Drain {
+    pub(crate) fn drain(&self, cluster: &Cluster) -> Drain {
         let before = cluster.snapshot().generation();
         let drained = self.try_drain(cluster).unwrap();
         assert_eq!(drained, self.try_drain(cluster).unwrap(), "the same again (S-CAS-8)");
@@ -105,7 +105,7 @@ impl Ask<'_> {
         drained
     }
 
-    pub(super) fn try_drain(&self, cluster: &Cluster) -> Result<Drain, EngineError> {
+    pub(crate) fn try_drain(&self, cluster: &Cluster) -> Result<Drain, EngineError> {
         let policy = Policy::default();
         cluster.simulate_drain(&DrainRequest {
             policy: &policy,
@@ -123,7 +123,7 @@ impl Ask<'_> {
 }
 
 /// Describes the verdict on a pod: `n1` or `n1@2` for its next node and wave, a reason, or the kind of the verdict.
-pub(super) fn word(pod: &PodDrain) -> String {
+pub(crate) fn word(pod: &PodDrain) -> String {
     match &pod.verdict {
         PodVerdict::Moves { node, wave: 0 } => format!("({node})"),
         PodVerdict::Moves { node, wave } => format!("{node}@{wave}"),
@@ -137,13 +137,13 @@ pub(super) fn word(pod: &PodDrain) -> String {
 }
 
 /// Describes the verdicts on all pods of a node, by name: `a=n1@1 b=daemon`.
-pub(super) fn words(node: &NodeDrain) -> String {
+pub(crate) fn words(node: &NodeDrain) -> String {
     let words = node.pods.iter().map(|pod| format!("{}={}", pod.pod.name, word(pod)));
     words.collect::<Vec<_>>().join(" ")
 }
 
 /// Returns why a node stays, and the pod that is the reason.
-pub(super) fn stays(node: &NodeDrain) -> Option<(UnremovableReason, Option<&str>)> {
+pub(crate) fn stays(node: &NodeDrain) -> Option<(UnremovableReason, Option<&str>)> {
     match &node.outcome {
         NodeOutcome::Removable { .. } => None,
         NodeOutcome::Unremovable { reason, blocking_pod, .. } => {

@@ -230,7 +230,7 @@ fn pods_that_are_not_ready_go_first() {
     ];
     let (not_ready, spread) = (ScaleInReason::NotReady, ScaleInReason::Spread);
     check(&nodes, &pods, &[("p3", not_ready), ("p2", not_ready), ("p1", ScaleInReason::Younger)]);
-    // Of equally crowded hosts the one with the youngest pod is chosen, and of equal pods the first.
+    // If hosts are equally crowded, the one with the youngest pod is chosen; if pods are equal, the first.
     let ready = [pods[0].clone(), pods[1].clone(), replica("p2 node=b started=30")];
     check(&nodes, &ready, &[("p1", spread), ("p2", ScaleInReason::Younger)]);
 }

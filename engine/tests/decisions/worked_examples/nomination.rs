@@ -27,7 +27,7 @@ fn a_nominated_pod_counts_for_its_equals_and_lessers() {
     );
     assert_eq!(verdicts(&cluster, "p cpu=2"), [NO_CPU, too_small]);
     assert_eq!(verdicts(&cluster, "p cpu=2 priority=6"), ["ok", too_small]);
-    // It does not count against itself, because pods are compared by uid (S-NOM-1).
+    // A nominated pod does not count against itself, because pods are compared by uid (S-NOM-1).
     assert_eq!(verdicts(&cluster, "q cpu=3 priority=5"), ["ok"]);
     assert_eq!(verdicts(&cluster, "other uid=q cpu=3 priority=5"), ["ok", too_small]);
 }
@@ -77,6 +77,7 @@ fn the_nominated_node_comes_first() {
         n_feasible: 1,
         n_best: 1,
         assumed: false,
+        stamp: None,
         volumes: Default::default(),
     };
     assert_eq!(placed(&["a node=n1 cpu=1"]), (1, on("n1")));

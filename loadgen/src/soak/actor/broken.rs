@@ -15,7 +15,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 use super::Actor;
-use super::place::{entries, mode};
+use super::place::{entries, mode, ttl};
 use crate::soak::names::{Names, random_stream};
 use crate::soak::proxy::{Cut, Proxy};
 use crate::soak::world::World;
@@ -52,7 +52,8 @@ impl BrokenCalls {
     fn entries(&mut self, world: &World) -> PlaceBatchRequest {
         let (entries, pods) = entries(&mut self.names, world, &mut self.rng);
         world.uncertain(&pods);
-        PlaceBatchRequest { entries, mode: mode(true), ..PlaceBatchRequest::default() }
+        let (mode, assume_ttl_ms) = (mode(true), ttl(true));
+        PlaceBatchRequest { entries, mode, assume_ttl_ms, ..PlaceBatchRequest::default() }
     }
 
     fn pod(&mut self, world: &World) -> Pod {
@@ -87,6 +88,7 @@ impl BrokenCalls {
                 let request = PlaceRequest {
                     pod: Some(self.pod(world).into()),
                     mode: mode(true),
+                    assume_ttl_ms: ttl(true),
                     ..Default::default()
                 };
                 client.placement(0).place(request).await.ok().map(drop)
@@ -112,8 +114,8 @@ impl BrokenCalls {
     async fn stream(&mut self, world: &World, client: &Client) -> Option<()> {
         let requests: Vec<PlaceStreamRequest> = (0..self.rng.random_range(1..20))
             .map(|sequence| {
-                let PlaceBatchRequest { entries, mode, .. } = self.entries(world);
-                PlaceStreamRequest { sequence, entries, mode, ..Default::default() }
+                let PlaceBatchRequest { entries, mode, assume_ttl_ms, .. } = self.entries(world);
+                PlaceStreamRequest { sequence, entries, mode, assume_ttl_ms, ..Default::default() }
             })
             .collect();
         let n_read = self.rng.random_range(0..=requests.len());
@@ -149,7 +151,8 @@ impl BrokenCalls {
         let mut placement = world.client.placement(0);
         if self.rng.random_bool(0.5) {
             let pod = Some(self.pod(world).into());
-            let request = PlaceRequest { pod, mode: mode(true), ..Default::default() };
+            let (mode, assume_ttl_ms) = (mode(true), ttl(true));
+            let request = PlaceRequest { pod, mode, assume_ttl_ms, ..Default::default() };
             drop(tokio::time::timeout(timeout, placement.place(request)).await);
         } else {
             let request = self.entries(world);

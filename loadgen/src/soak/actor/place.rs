@@ -21,6 +21,11 @@ pub(super) fn mode(assume: bool) -> i32 {
     (if assume { PlaceMode::Assume } else { PlaceMode::DryRun }).into()
 }
 
+/// The time to live to ask for: none, because a run may take hours, and the model knows no time.
+pub(super) fn ttl(assume: bool) -> Option<u64> {
+    assume.then_some(0)
+}
+
 /// Whether a call that ended with `code` may or may not have assumed its pods.
 pub(super) fn is_uncertain(code: Code) -> bool {
     Effect::of(code) == Effect::Unknown
@@ -57,6 +62,7 @@ impl Actor for Place {
         let request = PlaceRequest {
             pod: Some(pod.clone().into()),
             mode: mode(assume),
+            assume_ttl_ms: ttl(assume),
             ..PlaceRequest::default()
         };
         let mut placement = world.client.placement(1);
@@ -107,6 +113,7 @@ impl Actor for Batch {
             entries,
             mode: mode(assume),
             gang: is_gang.then(Gang::default),
+            assume_ttl_ms: ttl(assume),
             ..PlaceBatchRequest::default()
         };
         let mut placement = world.client.placement(2);

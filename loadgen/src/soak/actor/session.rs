@@ -14,7 +14,7 @@ use rand_chacha::ChaCha8Rng;
 use tonic::{Code, Status};
 
 use super::Actor;
-use super::place::{is_uncertain, mode};
+use super::place::{is_uncertain, mode, ttl};
 use super::pods::ActorPods;
 use crate::soak::names::{Names, random_stream};
 use crate::soak::world::World;
@@ -40,7 +40,11 @@ impl Session {
     async fn delete_node(&mut self, world: &World, session_id: &str) -> Result<(), Status> {
         let node = world.model().nodes.keys().choose(&mut self.rng).cloned().unwrap_or_default();
         let deltas = vec![Delta { change: Some(Change::DeleteNode(node)) }];
-        let request = SessionServiceApplyRequest { session_id: session_id.to_owned(), deltas };
+        let request = SessionServiceApplyRequest {
+            session_id: session_id.to_owned(),
+            deltas,
+            keep_existing: false,
+        };
         let mut session = world.client.session();
         world.call("Session.Apply", session.apply(request)).await.map(drop)
     }
@@ -72,7 +76,10 @@ impl Session {
 
     /// Commits the session: all its pods become real, or none.
     async fn commit(&mut self, world: &World, session_id: &str, placed: &[(Pod, Decision)]) {
-        let request = SessionServiceCommitRequest { session_id: session_id.to_owned() };
+        let request = SessionServiceCommitRequest {
+            session_id: session_id.to_owned(),
+            assume_ttl_ms: ttl(true),
+        };
         let mut session = world.client.session();
         match world.call("Session.Commit", session.commit(request)).await {
             Ok(answer) => {

@@ -11,7 +11,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, Streaming};
 
 use super::Actor;
-use super::place::{entries, mode, record_results};
+use super::place::{entries, mode, record_results, ttl};
 use super::pods::ActorPods;
 use crate::soak::names::{self, Names};
 use crate::soak::world::World;
@@ -56,6 +56,7 @@ impl Stream {
             sequence,
             entries,
             mode: mode(assume),
+            assume_ttl_ms: ttl(assume),
             ..PlaceStreamRequest::default()
         };
         (request, InFlight { sequence, pods, assume })

@@ -3,23 +3,29 @@
 use std::collections::HashSet;
 use std::path::PathBuf;
 
+use berth_engine::workload::DaemonNode;
 use berth_engine::{
-    BatchRequest, Cluster, Delta, EngineError, PlaceRequest, Pod, PodKey, Policy, PreemptRequest,
-    TieBreak,
+    AdmissionContext, BatchRequest, Cluster, Delta, EngineError, ModelError, ObjectKey,
+    PlaceRequest, Pod, PodKey, Policy, PreemptRequest, Snapshot, TieBreak, admit_pod,
 };
 use berth_proto::berth_v1::{
     self as wire, BatchEntry, ExplainResponse, ListCandidatesResponse, PlaceBatchResponse,
     PreemptOptions, PreemptResponse,
 };
 use berth_proto::core_v1::{self, Node};
+use berth_proto::meta_v1::ObjectMeta;
 
 use super::counts::Counts;
+use crate::cli::admission::is_usual;
 use crate::cli::what_if::Change;
 use crate::cli::{CliError, manifest};
-use crate::feed::file::{self, LoadReport, Located, Location, Refused};
+use crate::feed::file::{
+    self, Findings, LoadReport, Located, Location, Refused, UnknownFields, WrittenObject,
+};
 use crate::feed::{FeedError, object_name};
 use crate::policy::Profiles;
 use crate::service::CallError;
+use crate::service::admission;
 use crate::service::autoscaler::{drain, headroom};
 use crate::service::convert::{self, Mode};
 use crate::service::placement::entries::{self, Compiled, Terms};
@@ -34,13 +40,25 @@ pub(in crate::cli) struct Local {
     pub(in crate::cli) pods: Vec<core_v1::Pod>,
     /// Objects of the dump that were refused.
     pub(super) refused: Vec<Refused>,
+    /// Faults of objects of the dump that were used all the same.
+    pub(super) warnings: Findings,
+    pub(super) unknown_fields: UnknownFields,
+    /// Warnings about pods of the dump.
+    pub(super) notes: Vec<String>,
     pub(super) what_if: Option<String>,
+}
+
+/// The files of a dump, and how strictly they are read.
+#[derive(Copy, Clone)]
+pub(super) struct Files<'a> {
+    pub(super) paths: &'a [PathBuf],
+    pub(super) unknown_fields: UnknownFields,
 }
 
 impl Local {
     /// Loads the dump; also returns its nodes with the names `nodes` as they were written.
     pub(super) fn load(
-        paths: &[PathBuf],
+        files: Files<'_>,
         is_asked_for: impl Fn(&core_v1::Pod) -> bool + Sync,
         nodes: &[String],
         profiles: Profiles,
@@ -48,24 +66,33 @@ impl Local {
     ) -> Result<(Local, Vec<Node>), FeedError> {
         let cluster = Cluster::new();
         let (report, asked_for, written) = if nodes.is_empty() {
-            let (report, asked_for) = file::load_files_keeping(&cluster, paths, |pod| {
-                manifest::admit(pod);
-                is_asked_for(pod)
-            })?;
+            let Files { paths, unknown_fields } = files;
+            let keep = |pod: &mut core_v1::Pod| {
+                manifest::identify(pod);
+                manifest::is_written_by_hand(pod) || is_asked_for(pod)
+            };
+            let (report, asked_for) =
+                file::load_files_keeping(&cluster, paths, unknown_fields, keep)?;
             (report, asked_for, Vec::new())
         } else {
-            load_keeping_nodes(&cluster, paths, is_asked_for, nodes)?
+            load_keeping_nodes(&cluster, files, &is_asked_for, nodes)?
         };
         let place = |at: &Location| (at.path.clone(), at.document, at.item);
         let refused_at: HashSet<_> = report.refused.iter().map(|r| place(&r.location)).collect();
         let is_taken = |pod: &Located<_>| !refused_at.contains(&place(&pod.location));
         let taken = asked_for.into_iter().filter(is_taken);
+        let mut pods: Vec<core_v1::Pod> = taken.map(|pod| pod.value).collect();
+        let notes = admit_written(&cluster, &pods);
+        pods.retain(is_asked_for);
         let local = Local {
             cluster,
             profiles,
             tie_break,
-            pods: taken.map(|pod| pod.value).collect(),
+            pods,
             refused: report.refused,
+            warnings: report.warnings,
+            unknown_fields: files.unknown_fields,
+            notes,
             what_if: None,
         };
         Ok((local, written))
@@ -80,6 +107,15 @@ impl Local {
     /// Whether pods of `scheduler_name` are decided here (S-Q-2).
     pub(in crate::cli) fn has_profile(&self, scheduler_name: &str) -> bool {
         self.profiles.get(scheduler_name).is_some()
+    }
+
+    /// Priority that the pod has once it is admitted; 0 if it is refused.
+    pub(in crate::cli) fn priority_of(&self, pod: &core_v1::Pod) -> i32 {
+        let mut pod = pod.clone();
+        if self.admit(&mut pod).is_err() {
+            return 0;
+        }
+        pod.spec.and_then(|spec| spec.priority).unwrap_or(0)
     }
 
     /// Takes a running pod off its node, so that it can be decided as if it were pending.
@@ -125,25 +161,62 @@ impl Local {
         }
     }
 
-    /// Decides like a server's dry run.
+    /// Applies changes that add objects, without those that the cluster has; returns the index and reason of refused
+    /// ones.
+    pub(super) fn apply_missing(&self, changes: &[Change]) -> Vec<(usize, String)> {
+        let snapshot = self.cluster.snapshot();
+        let is_missing = |(_, change): &(usize, &Change)| match change {
+            Change::Object(object) => !snapshot.has_object(&key_of(object)),
+            Change::Node(_) | Change::Pod(_) | Change::NoNode(_) | Change::NoPod(_) => true,
+        };
+        let (mut positions, mut missing, mut refused) = (Vec::new(), Vec::new(), Vec::new());
+        for (index, change) in changes.iter().enumerate().filter(is_missing) {
+            let mut change = change.clone();
+            match admit_claim(&mut change, &snapshot) {
+                Ok(()) => {
+                    positions.push(index);
+                    missing.push(change);
+                }
+                Err(error) => refused.push((index, format!("{}: {error}", name_of(&change)))),
+            }
+        }
+        let not_applied = self.apply(&missing).into_iter();
+        refused.extend(
+            not_applied.filter_map(|(index, reason)| Some((*positions.get(index)?, reason))),
+        );
+        refused
+    }
+
+    /// The nodes, as the controller of DaemonSets reads them, by name.
+    pub(super) fn daemon_nodes(&self) -> Vec<DaemonNode> {
+        self.cluster.snapshot().nodes().iter().map(DaemonNode::from).collect()
+    }
+
+    /// Decides like a server, as a dry run unless `assume` is set.
     pub(super) fn place(
         &self,
         entries: Vec<BatchEntry>,
+        assume: bool,
         gang: Option<wire::Gang>,
     ) -> Result<PlaceBatchResponse, CliError> {
         let names: Vec<String> = entries
             .iter()
             .map(|entry| entry.pod.as_ref().map(manifest::name_of).unwrap_or_default())
             .collect();
-        let compiled = entries::compile(&self.cluster, &self.profiles, entries);
+        let (compiled, admissions) =
+            admission::compile(&self.cluster, &self.profiles, entries, true);
         match gang {
-            Some(gang) => self.place_gang(&names, compiled, &gang),
+            Some(gang) => {
+                let answer = self.place_gang(&names, compiled, &gang)?;
+                Ok(PlaceBatchResponse { admissions, ..answer })
+            }
             None => {
-                let (mode, tie_break) = (Mode::DryRun, self.tie_break);
+                let mode = if assume { Mode::Assume } else { Mode::DryRun };
+                let tie_break = self.tie_break;
                 let terms = Terms { mode, tie_break, cancelled: &|| false };
                 let results = entries::decide(&self.cluster, compiled, terms);
                 let results = results.into_iter().map(convert::place_result).collect();
-                Ok(PlaceBatchResponse { results, gang: None })
+                Ok(PlaceBatchResponse { results, gang: None, admissions })
             }
         }
     }
@@ -175,15 +248,17 @@ impl Local {
         Ok(PlaceBatchResponse {
             results: results.map(convert::place_result).collect(),
             gang: decided.gang.map(convert::gang_outcome),
+            ..PlaceBatchResponse::default()
         })
     }
 
     pub(super) fn explain(
         &self,
-        pod: &core_v1::Pod,
+        mut pod: core_v1::Pod,
         node_names: &[String],
     ) -> Result<ExplainResponse, CliError> {
-        let (pod, policy) = self.compile(pod)?;
+        let admission = self.admit(&mut pod)?;
+        let (pod, policy) = self.compile(&pod)?;
         let request = PlaceRequest { pod: &pod, policy, tie_break: self.tie_break };
         let explanation = self.cluster.explain(&request).map_err(failed)?;
         let nodes = explanation.nodes.into_iter().map(convert::node_verdict);
@@ -193,25 +268,29 @@ impl Local {
                 .filter(|node| node_names.is_empty() || node_names.contains(&node.node_name))
                 .collect(),
             remedies: explanation.remedies.into_iter().map(convert::remedy).collect(),
+            admission,
         })
     }
 
     pub(super) fn preempt(
         &self,
-        pod: &core_v1::Pod,
+        mut pod: core_v1::Pod,
         options: &PreemptOptions,
     ) -> Result<PreemptResponse, CliError> {
-        self.attempt(pod, options, |cluster, request| cluster.preempt(request))
-            .map(convert::preemption)
+        let admission = self.admit(&mut pod)?;
+        let attempt = self.attempt(&pod, options, |cluster, request| cluster.preempt(request))?;
+        Ok(PreemptResponse { admission, ..convert::preemption(attempt) })
     }
 
     pub(super) fn list_candidates(
         &self,
-        pod: &core_v1::Pod,
+        mut pod: core_v1::Pod,
         options: &PreemptOptions,
     ) -> Result<ListCandidatesResponse, CliError> {
-        self.attempt(pod, options, |cluster, request| cluster.list_candidates(request))
-            .map(convert::candidate_list)
+        let admission = self.admit(&mut pod)?;
+        let list =
+            self.attempt(&pod, options, |cluster, request| cluster.list_candidates(request))?;
+        Ok(ListCandidatesResponse { admission, ..convert::candidate_list(list) })
     }
 
     pub(super) fn simulate_drain(
@@ -249,10 +328,43 @@ impl Local {
         .map_err(failed)
     }
 
+    /// Makes a pod what the API server would store.
+    fn admit(&self, pod: &mut core_v1::Pod) -> Result<Option<wire::Admission>, CliError> {
+        admission::admit(&self.cluster, Some(pod), true)
+            .map_err(|error| CliError::Request(error.to_string()))
+    }
+
     fn compile(&self, pod: &core_v1::Pod) -> Result<(Pod, &Policy), CliError> {
         convert::pod_to_place(&self.cluster, &self.profiles, Some(pod))
             .map_err(|error| CliError::Request(error.to_string()))
     }
+}
+
+/// Admits the pods of a dump that somebody wrote by hand, also those on nodes, so that they have the priorities and
+/// requests that an API server would have given them. Returns notes about pods that name an object that the dump lacks;
+/// they stay as they are written.
+fn admit_written(cluster: &Cluster, pods: &[core_v1::Pod]) -> Vec<String> {
+    let snapshot = cluster.snapshot();
+    let context = AdmissionContext { snapshot: &snapshot, position: 0, n_replicas: 1 };
+    let (mut deltas, mut notes) = (Vec::new(), Vec::new());
+    for pod in pods.iter().filter(|pod| manifest::is_written_by_hand(pod)) {
+        let mut admitted = pod.clone();
+        match admit_pod(&mut admitted, context) {
+            // What every pod gets alike changes nothing for a pod that is on its node, or that is admitted when it is
+            // placed.
+            Ok(changes) if changes.filled.iter().all(|it| is_usual(&it.source)) => {}
+            Ok(_) => deltas.extend(cluster.compile_pod(&admitted).map(Delta::UpsertPod)),
+            Err(error) if error.missing.is_some() => {
+                notes.push(format!("{}: {error}", manifest::name_of(pod)));
+            }
+            // What the model accepts was loaded as it is.
+            Err(_) => {}
+        }
+    }
+    if !deltas.is_empty() {
+        cluster.apply(deltas);
+    }
+    notes
 }
 
 /// A loaded dump: the report, its pods that may be named, and the named nodes, as they were written.
@@ -261,13 +373,16 @@ type Loaded = (LoadReport, Vec<Located<core_v1::Pod>>, Vec<Node>);
 /// Reads the files completely first, since only then nodes are known as they were written.
 fn load_keeping_nodes(
     cluster: &Cluster,
-    paths: &[PathBuf],
-    is_asked_for: impl Fn(&core_v1::Pod) -> bool,
+    files: Files<'_>,
+    is_asked_for: &(impl Fn(&core_v1::Pod) -> bool + Sync),
     nodes: &[String],
 ) -> Result<Loaded, FeedError> {
-    let mut dump = file::read_all(paths)?;
-    dump.pods.iter_mut().for_each(|pod| manifest::admit(&mut pod.value));
-    let asked_for = dump.pods.iter().filter(|pod| is_asked_for(&pod.value)).cloned().collect();
+    let mut dump = file::read_all(files.paths, files.unknown_fields)?;
+    dump.pods.iter_mut().for_each(|pod| manifest::identify(&mut pod.value));
+    let is_kept = |pod: &&Located<core_v1::Pod>| {
+        manifest::is_written_by_hand(&pod.value) || is_asked_for(&pod.value)
+    };
+    let asked_for = dump.pods.iter().filter(is_kept).cloned().collect();
     let named = dump.nodes.iter().map(|node| &node.value);
     let named = named.filter(|node| nodes.iter().any(|name| name == manifest::node_name(node)));
     let named = named.cloned().collect();
@@ -276,6 +391,28 @@ fn load_keeping_nodes(
 
 fn failed(error: EngineError) -> CliError {
     CliError::Request(CallError::from(error).to_string())
+}
+
+/// Key of an object, as the cluster will have it.
+/// Admits a claim that is to be created (A-SC-1); other changes stay as they are.
+fn admit_claim(change: &mut Change, snapshot: &Snapshot) -> Result<(), ModelError> {
+    match change {
+        Change::Object(WrittenObject::PersistentVolumeClaim(claim)) => {
+            admission::admit_new_claim(snapshot, claim)
+        }
+        _ => Ok(()),
+    }
+}
+
+fn key_of(object: &WrittenObject) -> ObjectKey {
+    let object = object.as_wire();
+    let metadata = object.metadata();
+    let name = |field: fn(&ObjectMeta) -> &String| metadata.map_or("", |metadata| field(metadata));
+    ObjectKey::new(
+        object.kind(),
+        name(|metadata| &metadata.namespace),
+        name(|metadata| &metadata.name),
+    )
 }
 
 /// Name of the changed object for messages, such as ``Pod `default/web` ``.

@@ -1,20 +1,25 @@
 //! A running server, called on its live cluster or in a session.
 
 use berth_client::Client;
+use berth_engine::workload::DaemonNode;
 use berth_proto::berth_v1::{
     self as wire, BatchEntry, ExplainRequest, ExplainResponse, GetClusterRequest,
-    ListCandidatesRequest, ListCandidatesResponse, PlaceBatchRequest, PlaceBatchResponse,
-    PreemptOptions, PreemptRequest, PreemptResponse, SessionServiceApplyRequest,
-    SessionServiceCloseRequest, SessionServiceOpenRequest,
+    ListCandidatesRequest, ListCandidatesResponse, ListNodesRequest, PlaceBatchRequest,
+    PlaceBatchResponse, PreemptOptions, PreemptRequest, PreemptResponse,
+    SessionServiceApplyRequest, SessionServiceCloseRequest, SessionServiceOpenRequest,
 };
 use berth_proto::core_v1;
 
 use super::counts::Counts;
 use crate::cli::CliError;
 use crate::cli::what_if::Change;
+use crate::feed::file::UnknownFields;
 
 /// Number of changes in one call: few round trips, and far below every limit on messages.
 const CHANGES_PER_APPLY: usize = 500;
+
+/// Number of nodes in one response.
+const NODES_PER_PAGE: u32 = 5_000;
 
 /// One connection to a server.
 pub(in crate::cli) struct Remote {
@@ -26,12 +31,18 @@ pub(in crate::cli) struct Remote {
     /// Id of the session; empty for the live cluster.
     session_id: String,
     pub(super) what_if: Option<String>,
+    pub(super) unknown_fields: UnknownFields,
 }
 
 impl Remote {
-    pub(super) fn new(url: &str, client: Client, tie_break: Option<wire::TieBreak>) -> Remote {
+    pub(super) fn new(
+        url: &str,
+        client: Client,
+        tie_break: Option<wire::TieBreak>,
+        unknown_fields: UnknownFields,
+    ) -> Remote {
         let (url, session_id) = (url.to_owned(), String::new());
-        Remote { url, client, tie_break, session_id, what_if: None }
+        Remote { url, client, tie_break, session_id, what_if: None, unknown_fields }
     }
 
     pub(super) async fn place(
@@ -43,7 +54,15 @@ impl Remote {
         let mode = if assume { wire::PlaceMode::Assume } else { wire::PlaceMode::DryRun };
         let (tie_break, session_id) = (self.tie_break, self.session_id.clone());
         let mode = mode.into();
-        let request = PlaceBatchRequest { entries, mode, tie_break, session_id, gang };
+        let request = PlaceBatchRequest {
+            entries,
+            mode,
+            tie_break,
+            session_id,
+            gang,
+            admit: true,
+            ..PlaceBatchRequest::default()
+        };
         self.answer(self.client.placement(0).place_batch(request).await)
     }
 
@@ -53,7 +72,8 @@ impl Remote {
         node_names: Vec<String>,
     ) -> Result<ExplainResponse, CliError> {
         let (tie_break, session_id) = (self.tie_break, self.session_id.clone());
-        let request = ExplainRequest { pod: Some(pod), tie_break, node_names, session_id };
+        let request =
+            ExplainRequest { pod: Some(pod), tie_break, node_names, session_id, admit: true };
         self.answer(self.client.placement(0).explain(request).await)
     }
 
@@ -68,6 +88,7 @@ impl Remote {
             options: Some(options),
             nominate: false,
             session_id: self.session_id.clone(),
+            admit: true,
         };
         self.answer(self.client.preemption().preempt(request).await)
     }
@@ -82,6 +103,7 @@ impl Remote {
             tie_break: self.tie_break,
             options: Some(options),
             session_id: self.session_id.clone(),
+            admit: true,
         };
         self.answer(self.client.preemption().list_candidates(request).await)
     }
@@ -104,17 +126,45 @@ impl Remote {
         self.answer(self.client.autoscaler().headroom(request).await)
     }
 
-    pub(super) async fn open_session(&mut self, what_if: String) -> Result<(), CliError> {
+    pub(super) fn has_session(&self) -> bool {
+        !self.session_id.is_empty()
+    }
+
+    pub(super) async fn open_session(&mut self, what_if: Option<String>) -> Result<(), CliError> {
         let opened = self.client.session().open(SessionServiceOpenRequest {}).await;
         self.session_id = self.answer(opened)?.session_id;
-        self.what_if = Some(what_if);
+        self.what_if = what_if;
         Ok(())
     }
 
-    /// Applies changes to the session; returns the index and reason of refused ones.
+    /// The nodes, as the controller of DaemonSets reads them, by name.
+    pub(super) async fn daemon_nodes(&self) -> Result<Vec<DaemonNode>, CliError> {
+        let mut nodes = Vec::new();
+        let mut page_token = String::new();
+        loop {
+            let request = ListNodesRequest {
+                page_size: NODES_PER_PAGE,
+                page_token,
+                label_selector: String::new(),
+                session_id: self.session_id.clone(),
+            };
+            let page = self.answer(self.client.cluster().list_nodes(request).await)?;
+            nodes.extend(page.nodes.into_iter().map(|node| {
+                DaemonNode::listed(&node.name, node.labels, node.taints.iter().map(String::as_str))
+            }));
+            page_token = page.next_page_token;
+            if page_token.is_empty() {
+                return Ok(nodes);
+            }
+        }
+    }
+
+    /// Applies changes to the session; returns the index and reason of refused ones. With `keep_existing`, objects that
+    /// the session has stay as they are.
     pub(super) async fn apply(
         &self,
         changes: Vec<Change>,
+        keep_existing: bool,
     ) -> Result<Vec<(usize, String)>, CliError> {
         let mut deltas: Vec<wire::Delta> = changes.into_iter().map(Change::into_wire).collect();
         let mut refused = Vec::new();
@@ -124,7 +174,7 @@ impl Remote {
             let chunk = std::mem::replace(&mut deltas, rest);
             let n_deltas = chunk.len();
             let session_id = self.session_id.clone();
-            let request = SessionServiceApplyRequest { session_id, deltas: chunk };
+            let request = SessionServiceApplyRequest { session_id, deltas: chunk, keep_existing };
             let answer = self.answer(self.client.session().apply(request).await)?;
             refused.extend(answer.rejections.into_iter().map(|rejection| {
                 let wire::Rejection { index, field, reason, object } = rejection;

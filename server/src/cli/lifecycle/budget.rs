@@ -15,7 +15,7 @@ use super::moment::NowArgs;
 use super::objects;
 use crate::cli::CliError;
 use crate::cli::output::{self, Format};
-use crate::feed::file::Located;
+use crate::feed::file::{Located, UnknownFields};
 use crate::feed::object_name;
 use figures::Figures;
 
@@ -59,9 +59,9 @@ struct Eviction<'a> {
 ///
 /// # Errors
 /// A file that cannot be read, files without a budget or a pod, a refused budget, a pod that no file has.
-pub(super) fn run(args: &BudgetArgs) -> Result<ExitCode, CliError> {
+pub(super) fn run(args: &BudgetArgs, unknown_fields: UnknownFields) -> Result<ExitCode, CliError> {
     let now = args.now.get();
-    let mut objects = objects::read(&args.files)?;
+    let mut objects = objects::read(&args.files, unknown_fields)?;
     if objects.budgets.is_empty() {
         return Err(objects::holds_no(&args.files, "PodDisruptionBudget"));
     }

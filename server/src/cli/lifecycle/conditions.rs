@@ -11,12 +11,13 @@ use super::moment::{self, NowArgs};
 use super::{objects, phase};
 use crate::cli::CliError;
 use crate::cli::output::{self, Format};
+use crate::feed::file::UnknownFields;
 
-/// Derives the conditions of each pod from its object alone, and keeps those that others set
+/// Derives the conditions of each pod from its object and its node, and keeps those that others set
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = super::EXIT_STATUS)]
 pub(super) struct ConditionsArgs {
-    /// Files with pods, as kubectl writes them; `-` for standard input
+    /// Files with pods and their nodes, as kubectl writes them; `-` for standard input [default of a node: ready]
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
     #[command(flatten)]
@@ -37,10 +38,14 @@ struct Conditions<'a> {
 ///
 /// # Errors
 /// A file that cannot be read, files without a pod.
-pub(super) fn run(args: &ConditionsArgs) -> Result<ExitCode, CliError> {
+pub(super) fn run(
+    args: &ConditionsArgs,
+    unknown_fields: UnknownFields,
+) -> Result<ExitCode, CliError> {
     let now = args.now.get();
-    let mut objects = objects::read(&args.files)?;
-    let answers = objects.ask(&args.files, |pod| phase::evaluate(pod, now))?;
+    let mut objects = objects::read(&args.files, unknown_fields)?;
+    let nodes = objects.take_nodes();
+    let answers = objects.ask(&args.files, |pod| phase::evaluate(pod, nodes.of(pod), now))?;
     let pods: Vec<Conditions<'_>> = answers
         .iter()
         .map(|(pod, answer)| {

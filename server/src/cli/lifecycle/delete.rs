@@ -16,11 +16,12 @@ use berth_proto::berth_v1::{
 use berth_proto::core_v1::Pod;
 use serde::Serialize;
 
-use super::{moment, objects};
+use super::{moment, objects, phase};
 use crate::cli::output::{self, Format};
 use crate::cli::{CliError, manifest};
 use crate::clock;
 use crate::escape::printable_lines;
+use crate::feed::file::UnknownFields;
 use plan::{Assumptions, Plan};
 
 /// Shows what a delete of one pod does, and when each of its containers is signalled and killed
@@ -47,6 +48,9 @@ pub(super) struct DeleteArgs {
     output: Format,
 }
 
+/// Status of a pod whose node cannot be reached.
+const NODE_DOWN: &str = "NodeDown";
+
 /// UID for a pod that has none yet.
 const NO_UID: &str = "none";
 
@@ -64,14 +68,25 @@ struct DeleteOutput<'a> {
 ///
 /// # Errors
 /// A file that cannot be read, not exactly one pod, a refused pod.
-pub(super) fn run(args: &DeleteArgs) -> Result<ExitCode, CliError> {
+pub(super) fn run(args: &DeleteArgs, unknown_fields: UnknownFields) -> Result<ExitCode, CliError> {
     let at = args.at.unwrap_or_else(|| Time::from_unix_seconds(clock::unix_seconds()));
-    let pod = objects::read_pod(&args.file)?;
+    let (pod, mut objects) = objects::read_pod(&args.file, unknown_fields)?;
+    let nodes = objects.take_nodes();
     let name = manifest::name_of(&pod.value);
     if plan::is_stopping(&pod.value) && args.assumptions.is_about_exits() {
         output::note(
             "note: the pod's containers are being stopped already; `--exit-after` says nothing of them",
         );
+    }
+    if let Some(node) = nodes.of(&pod.value) {
+        let evaluation = phase::evaluate(&pod.value, Some(node), at)
+            .map_err(|error| CliError::Request(objects::refused(&pod, error).to_string()))?;
+        if evaluation.display_status == NODE_DOWN {
+            output::note(&format!(
+                "warning: node {} cannot be reached: its agent stops nothing before the node returns",
+                manifest::node_name(node)
+            ));
+        }
     }
     let (delete, plan) = decide(args, &pod.value, at)
         .map_err(|error| CliError::Request(objects::refused(&pod, error).to_string()))?;

@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::objects::{self, Objects};
 use crate::cli::output::{self, Format};
 use crate::cli::{CliError, manifest};
-use crate::feed::file;
+use crate::feed::file::{self, UnknownFields};
 
 /// Ranks the pods of one node for eviction, and shows which is the victim
 #[derive(Clone, Debug, clap::Args)]
@@ -46,8 +46,11 @@ pub(super) struct EvictOrderArgs {
 ///
 /// # Errors
 /// A file that cannot be read, files without a pod, a usage of an unknown pod, an unknown signal or mode.
-pub(super) fn run(args: &EvictOrderArgs) -> Result<ExitCode, CliError> {
-    let mut objects = objects::read(&args.files)?;
+pub(super) fn run(
+    args: &EvictOrderArgs,
+    unknown_fields: UnknownFields,
+) -> Result<ExitCode, CliError> {
+    let mut objects = objects::read(&args.files, unknown_fields)?;
     let usage = usage(&args.usage)?;
     let names: BTreeSet<String> =
         objects.pods.iter().map(|pod| manifest::name_of(&pod.value)).collect();

@@ -8,6 +8,7 @@ use berth_engine::lifecycle::evaluation;
 use berth_proto::Time;
 use berth_proto::berth_v1::{
     EvaluatePodsResponse, ExplainPodRequest, ExplainPodResponse, LifecycleEvent, NextAction,
+    VolumeWarning,
 };
 use berth_proto::core_v1::{Node, Pod};
 
@@ -16,6 +17,7 @@ use super::{conditions, objects};
 use crate::cli::output::{self, Format};
 use crate::cli::{CliError, manifest};
 use crate::escape::{printable, printable_lines};
+use crate::feed::file::UnknownFields;
 
 /// Explains one pod: its stage, its phase and conditions, what happened, what happens next and when
 #[derive(Clone, Debug, clap::Args)]
@@ -23,11 +25,11 @@ use crate::escape::{printable, printable_lines};
     after_help = "The last column names rules: `berth rule L-TERM-9` prints one, and docs/spec/lifecycle.md has all of them.\n\nExit status: 0 when the pod was explained; 1 when it was refused or cannot be read; 2 for a wrong command line."
 )]
 pub(super) struct ExplainArgs {
-    /// A file with one pod, as kubectl writes it; `-` for standard input
+    /// A file with one pod, as kubectl writes it, and perhaps with its node and its claims; `-` for standard input
     #[arg(value_name = "POD")]
     file: PathBuf,
-    /// A file with the pod's node, for what its heartbeat and taints mean to the pod [default: a ready node without
-    /// taints]
+    /// A file with the pod's node, for what its heartbeat and taints mean to the pod [default: the node in the pod's
+    /// file, else a ready node without taints]
     #[arg(long, value_name = "FILE")]
     node: Option<PathBuf>,
     #[command(flatten)]
@@ -41,11 +43,15 @@ pub(super) struct ExplainArgs {
 ///
 /// # Errors
 /// A file that cannot be read, not exactly one pod, a refused pod or node, a node that is not the pod's.
-pub(super) fn run(args: &ExplainArgs) -> Result<ExitCode, CliError> {
+pub(super) fn run(args: &ExplainArgs, unknown_fields: UnknownFields) -> Result<ExitCode, CliError> {
     let now = args.now.get();
-    let pod = objects::read_pod(&args.file)?;
-    let node = args.node.as_deref().map(|file| node_of(&pod.value, file)).transpose()?.flatten();
+    let (pod, mut objects) = objects::read_pod(&args.file, unknown_fields)?;
+    let node = match args.node.as_deref() {
+        Some(file) => node_of(&pod.value, file, unknown_fields)?,
+        None => objects.take_nodes().of(&pod.value).cloned(),
+    };
     let request = ExplainPodRequest {
+        claims: objects.claims_beside(&pod.value),
         pod: Some(pod.value.clone()),
         now: Some(now),
         node,
@@ -65,13 +71,16 @@ pub(super) fn run(args: &ExplainArgs) -> Result<ExitCode, CliError> {
 }
 
 /// The pod's node among those of a file.
-fn node_of(pod: &Pod, file: &Path) -> Result<Option<Node>, CliError> {
-    let objects = objects::read(&[file.to_owned()])?;
-    let bound_to = pod.spec.as_ref().map_or("", |spec| spec.node_name.as_str());
-    if bound_to.is_empty() {
+fn node_of(
+    pod: &Pod,
+    file: &Path,
+    unknown_fields: UnknownFields,
+) -> Result<Option<Node>, CliError> {
+    let objects = objects::read(&[file.to_owned()], unknown_fields)?;
+    let Some(bound_to) = objects::bound_to(pod) else {
         output::note("note: the pod is on no node yet; `--node` says nothing of it");
         return Ok(None);
-    }
+    };
     let mut nodes = objects.nodes.into_iter().map(|node| node.value);
     let found = nodes.find(|node| manifest::node_name(node) == bound_to);
     found.map(Some).ok_or_else(|| {
@@ -105,6 +114,7 @@ fn text(name: &str, story: &ExplainPodResponse, now: Time, signs: Signs) -> Stri
         }
         sections.push(table.text());
     }
+    sections.extend(volumes(&story.volume_warnings));
     sections.push(timeline(&story.events, now, signs));
     sections.extend(evaluation.next_action.as_ref().map(|next| next_step(next, evaluation, now)));
     let mut text = sections.join("\n\n");
@@ -128,14 +138,27 @@ fn a_rule<'a>(
 }
 
 fn facts(story: &ExplainPodResponse, evaluation: &EvaluatePodsResponse) -> String {
-    let EvaluatePodsResponse { phase, published_phase, effective_phase, reason, message, .. } =
-        evaluation;
-    let mut table =
-        output::Table::new(&["STAGE", "PHASE", "PUBLISHED", "SHOWN", "REASON", "MESSAGE"])
-            .wrapping(5);
-    let cells = [&story.stage, phase, published_phase, effective_phase, reason, message];
+    let EvaluatePodsResponse { phase, published_phase, effective_phase, .. } = evaluation;
+    let EvaluatePodsResponse { display_status, status_reason, message, .. } = evaluation;
+    let reason = if evaluation.reason.is_empty() { status_reason } else { &evaluation.reason };
+    let headings = ["STAGE", "PHASE", "PUBLISHED", "SHOWN", "STATUS", "REASON", "MESSAGE"];
+    let mut table = output::Table::new(&headings).wrapping(6);
+    let stage = &story.stage;
+    let cells = [stage, phase, published_phase, effective_phase, display_status, reason, message];
     table.add_row(cells.map(|cell| or_dash(cell)));
     table.text()
+}
+
+/// Table of the volumes that other pods of the controller may write too; `None` if there are none.
+fn volumes(warnings: &[VolumeWarning]) -> Option<String> {
+    if warnings.is_empty() {
+        return None;
+    }
+    let mut table = output::Table::new(&["VOLUME", "CLAIM", "WARNING", "RULES"]).wrapping(2);
+    for VolumeWarning { volume, claim, message, rules, .. } in warnings {
+        table.add_row([volume.as_str(), or_dash(claim), message, &rules.join(", ")]);
+    }
+    Some(table.text())
 }
 
 /// Table of past and future events, a row each, in the order of time.
@@ -215,6 +238,7 @@ mod tests {
             "summary": "Running: a\u{1b}b",
             "evaluation": {
                 "phase": "Running", "publishedPhase": "Running", "effectivePhase": "Unknown",
+                "displayStatus": "NodeDown",
                 "conditions": {"Ready": {"status": "False", "lastTransitionTime": "2026-01-10T11:58:00Z"}},
                 "nextAction": {
                     "action": "RestartContainers", "actor": "nodeAgent", "names": ["app"],
@@ -237,8 +261,8 @@ mod tests {
         let expected = "\
 d/p: Running: a\\u{1b}b
 
-STAGE      PHASE    PUBLISHED  SHOWN    REASON  MESSAGE
-Execution  Running  Running    Unknown  -       -
+STAGE      PHASE    PUBLISHED  SHOWN    STATUS    REASON  MESSAGE
+Execution  Running  Running    Unknown  NodeDown  -       -
 
 CONDITION  STATUS  SINCE   REASON  MESSAGE
 Ready      False   2m ago  -       -

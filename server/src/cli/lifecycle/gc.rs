@@ -14,6 +14,7 @@ use super::moment::{self, NowArgs};
 use super::objects::{self, Objects};
 use crate::cli::output::{self, Format};
 use crate::cli::{CliError, manifest};
+use crate::feed::file::UnknownFields;
 use crate::feed::object_name;
 
 /// Shows which pods a run of pod garbage collection removes, in its order
@@ -41,8 +42,8 @@ pub(super) struct GcArgs {
 ///
 /// # Errors
 /// A file that cannot be read, files without a pod, a pod or node that contradicts itself.
-pub(super) fn run(args: &GcArgs) -> Result<ExitCode, CliError> {
-    let mut objects = objects::read(&args.files)?;
+pub(super) fn run(args: &GcArgs, unknown_fields: UnknownFields) -> Result<ExitCode, CliError> {
+    let mut objects = objects::read(&args.files, unknown_fields)?;
     if objects.pods.is_empty() && objects.n_refused == 0 {
         return Err(objects::holds_no(&args.files, "Pod"));
     }

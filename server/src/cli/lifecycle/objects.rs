@@ -1,14 +1,17 @@
 //! The objects of the files that a question names, each with its location.
 
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use berth_engine::ModelError;
-use berth_proto::core_v1::{Node, Pod};
+use berth_proto::core_v1::{Node, PersistentVolumeClaim, Pod};
+use berth_proto::meta_v1::ObjectMeta;
 use berth_proto::policy_v1::PodDisruptionBudget;
 
-use crate::cli::{CliError, manifest, output};
-use crate::feed::file::{self, Located, Refused, WrittenObject};
+use crate::cli::{CliError, lenient, manifest, output};
+use crate::feed::file::{self, Located, Refused, UnknownFields, WrittenObject};
 use crate::feed::object_name;
 
 /// Objects in the files of the kinds that lifecycle questions use, in file order.
@@ -27,8 +30,9 @@ pub(super) struct Objects {
 ///
 /// # Errors
 /// A file that cannot be read as a whole.
-pub(super) fn read(files: &[PathBuf]) -> Result<Objects, CliError> {
-    let dump = file::read_all(files)?;
+pub(super) fn read(files: &[PathBuf], unknown_fields: UnknownFields) -> Result<Objects, CliError> {
+    let dump = file::read_all(files, unknown_fields)?;
+    lenient::warn(&dump.warnings);
     let mut objects = Objects { pods: dump.pods, nodes: dump.nodes, ..Objects::default() };
     for pod in &mut objects.pods {
         in_a_namespace(&mut pod.value);
@@ -45,26 +49,47 @@ pub(super) fn read(files: &[PathBuf]) -> Result<Objects, CliError> {
             other => objects.others.push(other),
         }
     }
-    for refused in &dump.refused {
+    for refused in dump.refused.iter().chain(&dump.misspelt_kinds.listed) {
         objects.refuse(refused);
     }
     Ok(objects)
 }
 
-/// Reads the one pod of a file.
+/// Reads the one pod of a file, and the other objects of the file.
 ///
 /// # Errors
 /// The errors of [`read`], and any other number of pods, refused ones included.
-pub(super) fn read_pod(file: &Path) -> Result<Located<Pod>, CliError> {
-    let objects = read(&[file.to_owned()])?;
+pub(super) fn read_pod(
+    file: &Path,
+    unknown_fields: UnknownFields,
+) -> Result<(Located<Pod>, Objects), CliError> {
+    let mut objects = read(&[file.to_owned()], unknown_fields)?;
     let n_refused = objects.n_refused;
-    let [pod] = <[Located<Pod>; 1]>::try_from(objects.pods).map_err(|pods| {
+    let pods = std::mem::take(&mut objects.pods);
+    let [pod] = <[Located<Pod>; 1]>::try_from(pods).map_err(|pods| {
         let (file, n_pods) = (file.display(), output::count(pods.len(), "pod"));
         CliError::Request(format!(
             "`{file}` holds {n_pods} ({n_refused} refused), one is asked about at a time"
         ))
     })?;
-    Ok(pod)
+    Ok((pod, objects))
+}
+
+/// The nodes of the files, by name.
+#[derive(Debug, Default)]
+pub(super) struct Nodes(BTreeMap<String, Node>);
+
+impl Nodes {
+    /// The node that the pod is bound to, if a file has it.
+    pub(super) fn of(&self, pod: &Pod) -> Option<&Node> {
+        self.0.get(bound_to(pod)?)
+    }
+}
+
+/// Name of the node that the pod is bound to.
+pub(super) fn bound_to(pod: &Pod) -> Option<&str> {
+    let name = pod.spec.as_ref().map_or("", |spec| spec.node_name.as_str());
+    Some(name).filter(|name| !name.is_empty())
 }
 
 /// Sets what a server would fill in: the namespace `default`.
@@ -76,6 +101,30 @@ fn in_a_namespace(pod: &mut Pod) {
 }
 
 impl Objects {
+    /// Takes the nodes out, to look up those of the pods. The second node of a name is reported and left out. If the
+    /// files have nodes, but not those of all pods, a note names the missing ones: they count as ready and untainted.
+    pub(super) fn take_nodes(&mut self) -> Nodes {
+        let mut nodes = Nodes::default();
+        for Located { value, location } in std::mem::take(&mut self.nodes) {
+            match nodes.0.entry(manifest::node_name(&value).to_owned()) {
+                Entry::Vacant(free) => drop(free.insert(value)),
+                Entry::Occupied(taken) => self.refuse(&Refused {
+                    location,
+                    object: object_name("Node", value.metadata.as_ref()),
+                    field: "metadata.name".to_owned(),
+                    reason: format!("duplicate `{}`", taken.key()),
+                }),
+            }
+        }
+        let bound = self.pods.iter().filter_map(|pod| bound_to(&pod.value));
+        let absent: BTreeSet<&str> = bound.filter(|name| !nodes.0.contains_key(*name)).collect();
+        if !nodes.0.is_empty() && !absent.is_empty() {
+            let list = absent.into_iter().collect::<Vec<_>>().join(", ");
+            output::note(&format!("note: no file has node {list}, which counts as ready"));
+        }
+        nodes
+    }
+
     /// Answers for each pod, in file order, with its name. A refused pod is reported and left out.
     ///
     /// # Errors
@@ -97,6 +146,21 @@ impl Objects {
             }
         }
         Ok(answers)
+    }
+
+    /// The claims of the pod's namespace.
+    pub(super) fn claims_beside(&self, pod: &Pod) -> Vec<PersistentVolumeClaim> {
+        let of = |metadata: Option<&ObjectMeta>| match metadata {
+            Some(metadata) if !metadata.namespace.is_empty() => metadata.namespace.clone(),
+            Some(_) | None => "default".to_owned(),
+        };
+        let namespace = of(pod.metadata.as_ref());
+        let claim = |object: &WrittenObject| match object {
+            WrittenObject::PersistentVolumeClaim(claim) => Some((**claim).clone()),
+            _ => None,
+        };
+        let claims = self.others.iter().filter_map(claim);
+        claims.filter(|claim| of(claim.metadata.as_ref()) == namespace).collect()
     }
 
     /// Reports the pod for which a question about many pods was refused, and leaves it out; returns its index in

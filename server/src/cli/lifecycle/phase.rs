@@ -7,19 +7,20 @@ use berth_engine::ModelError;
 use berth_engine::lifecycle::evaluation;
 use berth_proto::Time;
 use berth_proto::berth_v1::{EvaluatePodsRequest, EvaluatePodsResponse, PodError};
-use berth_proto::core_v1::Pod;
+use berth_proto::core_v1::{Node, Pod};
 use serde::Serialize;
 
 use super::moment::NowArgs;
 use super::objects;
 use crate::cli::CliError;
 use crate::cli::output::{self, Format};
+use crate::feed::file::UnknownFields;
 
-/// Derives the phase of each pod from its object alone
+/// Derives the phase of each pod from its object, and from its node if the files have it
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = super::EXIT_STATUS)]
 pub(super) struct PhaseArgs {
-    /// Files with pods, as kubectl writes them; `-` for standard input
+    /// Files with pods and their nodes, as kubectl writes them; `-` for standard input [default of a node: ready]
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
     #[command(flatten)]
@@ -37,6 +38,9 @@ struct Phase<'a> {
     phase: &'a str,
     published_phase: &'a str,
     effective_phase: &'a str,
+    display_status: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    status_reason: &'a str,
     #[serde(skip_serializing_if = "str::is_empty")]
     reason: &'a str,
     #[serde(skip_serializing_if = "str::is_empty")]
@@ -47,10 +51,11 @@ struct Phase<'a> {
 ///
 /// # Errors
 /// A file that cannot be read, files without a pod.
-pub(super) fn run(args: &PhaseArgs) -> Result<ExitCode, CliError> {
+pub(super) fn run(args: &PhaseArgs, unknown_fields: UnknownFields) -> Result<ExitCode, CliError> {
     let now = args.now.get();
-    let mut objects = objects::read(&args.files)?;
-    let answers = objects.ask(&args.files, |pod| evaluate(pod, now))?;
+    let mut objects = objects::read(&args.files, unknown_fields)?;
+    let nodes = objects.take_nodes();
+    let answers = objects.ask(&args.files, |pod| evaluate(pod, nodes.of(pod), now))?;
     let phases: Vec<Phase<'_>> = answers
         .iter()
         .map(|(pod, answer)| Phase {
@@ -58,6 +63,8 @@ pub(super) fn run(args: &PhaseArgs) -> Result<ExitCode, CliError> {
             phase: &answer.phase,
             published_phase: &answer.published_phase,
             effective_phase: &answer.effective_phase,
+            display_status: &answer.display_status,
+            status_reason: &answer.status_reason,
             reason: &answer.reason,
             message: &answer.message,
         })
@@ -67,13 +74,17 @@ pub(super) fn run(args: &PhaseArgs) -> Result<ExitCode, CliError> {
     Ok(objects.status())
 }
 
-/// Evaluates a pod from its object alone.
+/// Evaluates a pod from its object and its node.
 ///
 /// # Errors
-/// The pod is refused.
-pub(super) fn evaluate(pod: &Pod, now: Time) -> Result<EvaluatePodsResponse, ModelError> {
-    let (pod, now) = (Some(pod.clone()), Some(now));
-    let request = EvaluatePodsRequest { pod, now, ..EvaluatePodsRequest::default() };
+/// The pod or its node is refused.
+pub(super) fn evaluate(
+    pod: &Pod,
+    node: Option<&Node>,
+    now: Time,
+) -> Result<EvaluatePodsResponse, ModelError> {
+    let (pod, now, node) = (Some(pod.clone()), Some(now), node.cloned());
+    let request = EvaluatePodsRequest { pod, now, node, ..EvaluatePodsRequest::default() };
     let mut answer = evaluation::evaluate_pod(&request);
     match answer.error.take() {
         Some(PodError { field, reason }) => Err(ModelError::new(field, reason)),
@@ -82,11 +93,19 @@ pub(super) fn evaluate(pod: &Pod, now: Time) -> Result<EvaluatePodsResponse, Mod
 }
 
 fn table(phases: &[Phase<'_>]) -> String {
-    let headings = ["POD", "PHASE", "PUBLISHED", "SHOWN", "REASON", "MESSAGE"];
-    let mut table = output::Table::new(&headings).wrapping(5);
+    let headings = ["POD", "PHASE", "PUBLISHED", "SHOWN", "STATUS", "REASON", "MESSAGE"];
+    let mut table = output::Table::new(&headings).wrapping(6);
     for phase in phases {
-        let Phase { pod, phase, published_phase, effective_phase, reason, message } = phase;
-        let cells = [*pod, *phase, *published_phase, *effective_phase, *reason, *message];
+        let reason = if phase.reason.is_empty() { phase.status_reason } else { phase.reason };
+        let cells = [
+            phase.pod,
+            phase.phase,
+            phase.published_phase,
+            phase.effective_phase,
+            phase.display_status,
+            reason,
+            phase.message,
+        ];
         table.add_row(cells.map(|cell| if cell.is_empty() { "-" } else { cell }));
     }
     table.text()

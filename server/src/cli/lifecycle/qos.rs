@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::objects;
 use crate::cli::CliError;
 use crate::cli::output::{self, Format};
+use crate::feed::file::UnknownFields;
 
 /// Derives each pod's class of service from its requests and limits
 #[derive(Clone, Debug, clap::Args)]
@@ -27,8 +28,8 @@ pub(super) struct QosArgs {
 ///
 /// # Errors
 /// A file that cannot be read, files without a pod.
-pub(super) fn run(args: &QosArgs) -> Result<ExitCode, CliError> {
-    let mut objects = objects::read(&args.files)?;
+pub(super) fn run(args: &QosArgs, unknown_fields: UnknownFields) -> Result<ExitCode, CliError> {
+    let mut objects = objects::read(&args.files, unknown_fields)?;
     let answers = objects
         .ask(&args.files, |pod| pressure::qos_class(&QosClassRequest { pod: Some(pod.clone()) }))?;
     let list: Vec<Value> = answers

@@ -22,6 +22,15 @@ pub(in crate::cli) enum Change {
 }
 
 impl Change {
+    /// Kind of the changed object.
+    pub(in crate::cli) fn kind(&self) -> &'static str {
+        match self {
+            Change::Node(_) | Change::NoNode(_) => "Node",
+            Change::Pod(_) | Change::NoPod(_) => "Pod",
+            Change::Object(object) => object.as_wire().kind().name(),
+        }
+    }
+
     /// Compiles the change for the engine.
     ///
     /// # Errors

@@ -2,14 +2,26 @@
 
 use std::path::Path;
 
+use berth_engine::workload::{Expansion, Workload};
+use berth_proto::berth_v1::{BatchEntry, PlaceResult, decision::Outcome, place_result};
 use berth_proto::core_v1::{Node, Pod};
 
-use super::{Change, Gone, WhatIfArgs};
+use super::{Change, Gone, SupposedPods, Suppositions, WhatIfArgs};
 use crate::cli::backend::{Backend, Counts};
-use crate::cli::{CliError, manifest, output};
-use crate::feed::file::{self, Located, Location};
+use crate::cli::workloads::{self, Owners};
+use crate::cli::{CliError, lenient, manifest, output};
+use crate::feed::file::{Dump, Located, Location, UnknownFields, WrittenObject};
 
-impl WhatIfArgs {
+/// The objects of the files.
+#[derive(Default)]
+struct Manifests {
+    /// Nodes first, then other objects, then the pods on the nodes.
+    changes: Vec<Located<Change>>,
+    /// Workloads whose pods are to be made.
+    workloads: Vec<Located<Workload>>,
+}
+
+impl Suppositions<'_> {
     /// Applies all suppositions to a fork, which `backend` uses from now on.
     ///
     /// `written` are nodes of the cluster as they were written: at least those of [`WhatIfArgs::cordoned`] that it has.
@@ -24,19 +36,108 @@ impl WhatIfArgs {
         written: &[Node],
         is_asked_for: impl Fn(&Pod) -> bool,
     ) -> Result<(), CliError> {
-        let manifests = self.read()?;
-        let cordoned = self.cordon(&manifests, written)?;
-        backend.fork(self.summary(manifests.len())).await?;
-        add(backend, manifests, is_asked_for).await?;
-        for gone in &self.without {
+        let Manifests { changes, workloads } = self.read(backend.unknown_fields())?;
+        let cordoned = self.args.cordon(&changes, written)?;
+        backend.fork(self.args.summary(changes.len() + workloads.len())).await?;
+        add(backend, changes, &is_asked_for).await?;
+        for gone in &self.args.without {
             remove(backend, gone).await?;
         }
-        match backend.apply(cordoned).await?.first() {
-            Some((_, reason)) => Err(CliError::Request(format!("`--cordon`: {reason}"))),
+        if let Some((_, reason)) = backend.apply(cordoned).await?.first() {
+            return Err(CliError::Request(format!("`--cordon`: {reason}")));
+        }
+        for expansion in workloads::expand(workloads, None, backend).await? {
+            let expansion = expansion.map_err(|refused| CliError::Request(refused.to_string()))?;
+            for note in &expansion.notes {
+                output::note(&format!("note: {note}"));
+            }
+            self.add_pods(expansion, backend, &is_asked_for).await?;
+        }
+        Ok(())
+    }
+
+    /// Adds the pods of a workload, and says what became of them.
+    async fn add_pods(
+        &self,
+        mut expansion: Expansion,
+        backend: &mut Backend,
+        is_asked_for: impl Fn(&Pod) -> bool,
+    ) -> Result<(), CliError> {
+        let n_pods = output::count(expansion.pods.len(), "pod");
+        let name = workloads::name_of(&expansion);
+        let mut pods = std::mem::take(&mut expansion.pods);
+        if self.pods == SupposedPods::Placed {
+            let n_placed = place(&mut pods, backend).await?;
+            backend.add_to_what_if(&format!("{n_pods} of {name}, {n_placed} of them placed"));
+        } else {
+            backend.add_to_what_if(&format!("{n_pods} of {name}, pending"));
+        }
+        backend.know(pods.iter(), is_asked_for);
+        let is_pending = |pod: &Pod| pod.spec.as_ref().is_none_or(|spec| spec.node_name.is_empty());
+        let pending = pods.into_iter().filter(is_pending);
+        let pending = pending.map(|pod| Change::Pod(Box::new(pod))).collect();
+        match backend.apply(pending).await?.first() {
+            Some((_, reason)) => Err(CliError::Request(reason.clone())),
             None => Ok(()),
         }
     }
 
+    /// Reads every object of the files, in order.
+    fn read(&self, unknown_fields: UnknownFields) -> Result<Manifests, CliError> {
+        let mut manifests = Manifests::default();
+        for path in &self.args.what_if {
+            for dump in self.input.read(path, unknown_fields)? {
+                read(dump, path, &mut manifests)?;
+            }
+        }
+        let rank = |change: &Change| match change {
+            Change::Node(_) | Change::NoNode(_) => 0,
+            Change::Object(_) => 1,
+            Change::Pod(_) | Change::NoPod(_) => 2,
+        };
+        let pods = manifests.changes.iter().filter_map(|manifest| match &manifest.value {
+            Change::Pod(pod) => Some(&**pod),
+            Change::Node(_) | Change::Object(_) | Change::NoNode(_) | Change::NoPod(_) => None,
+        });
+        let owners = Owners::of(pods, manifests.workloads.iter().map(|manifest| &manifest.value));
+        let (owning, expanded) =
+            manifests.workloads.into_iter().partition(|workload| owners.has(&workload.value));
+        manifests.workloads = expanded;
+        // An owner is an object all the same.
+        let owning: Vec<Located<Workload>> = owning;
+        manifests.changes.extend(owning.into_iter().filter_map(as_object));
+        manifests.changes.sort_by_key(|manifest| rank(&manifest.value));
+        Ok(manifests)
+    }
+}
+
+/// Places pods in the fork; a pod that got a node is on it afterwards. Returns how many those are.
+async fn place(pods: &mut [Pod], backend: &Backend) -> Result<usize, CliError> {
+    let entries = pods.iter().map(|pod| BatchEntry { pod: Some(pod.clone()), replicas: 1 });
+    let results = backend.place(entries.collect(), true, None).await?.results;
+    let mut n_placed = 0;
+    for (pod, PlaceResult { result }) in pods.iter_mut().zip(results) {
+        match result {
+            Some(place_result::Result::Decision(decision)) => {
+                if let Some(Outcome::Placement(placement)) = decision.outcome {
+                    pod.spec.get_or_insert_default().node_name = placement.node_name;
+                    n_placed += 1;
+                }
+            }
+            Some(place_result::Result::Error(error)) => {
+                let name = manifest::name_of(pod);
+                let reason = format!("`--what-if`: pod `{name}`: {}", error.message);
+                return Err(CliError::Request(reason));
+            }
+            None => {
+                return Err(CliError::Request("the answer holds no decision".to_owned()));
+            }
+        }
+    }
+    Ok(n_placed)
+}
+
+impl WhatIfArgs {
     /// The nodes to cordon, from the manifests or else from the cluster.
     fn cordon(
         &self,
@@ -59,30 +160,26 @@ impl WhatIfArgs {
         };
         self.cordon.iter().map(cordon).collect()
     }
-
-    /// Reads every object of the files, in order: nodes first, before the pods on them.
-    fn read(&self) -> Result<Vec<Located<Change>>, CliError> {
-        let mut manifests = Vec::new();
-        for path in &self.what_if {
-            manifests.append(&mut read(path)?);
-        }
-        let rank = |change: &Change| match change {
-            Change::Node(_) | Change::NoNode(_) => 0,
-            Change::Object(_) => 1,
-            Change::Pod(_) | Change::NoPod(_) => 2,
-        };
-        manifests.sort_by_key(|manifest| rank(&manifest.value));
-        Ok(manifests)
-    }
 }
 
-fn read(path: &Path) -> Result<Vec<Located<Change>>, CliError> {
-    let dump = file::read(path)?;
-    if !dump.refused.is_empty() {
-        let lines: Vec<String> = dump.refused.iter().map(ToString::to_string).collect();
+/// Sorts the objects of a file. A workload that an API server has stored (it has a uid) stays an object: its pods, if
+/// any, are those of the cluster or of the file.
+fn read(dump: Dump, path: &Path, manifests: &mut Manifests) -> Result<(), CliError> {
+    if !dump.refused.is_empty() || !dump.misspelt_kinds.is_empty() {
+        let refused = dump.refused.iter().map(ToString::to_string);
+        let lines: Vec<String> = refused.chain(dump.misspelt_kinds.lines()).collect();
         return Err(CliError::Request(lines.join("\n  ")));
     }
-    for (kind, n) in &dump.ignored_kinds {
+    lenient::warn(&dump.warnings);
+    let mut ignored = dump.ignored_kinds;
+    for workload in dump.workloads {
+        if is_stored(&workload.value) {
+            *ignored.entry(format!("{} (stored)", workload.value.kind())).or_default() += 1;
+        } else {
+            manifests.workloads.push(workload);
+        }
+    }
+    for (kind, n) in &ignored {
         output::note(&format!(
             "note: `{}`: {} of kind {kind}: placements do not depend on such",
             path.display(),
@@ -90,20 +187,45 @@ fn read(path: &Path) -> Result<Vec<Located<Change>>, CliError> {
         ));
     }
     let admitted = |mut pod: Pod| {
-        manifest::admit(&mut pod);
+        manifest::identify(&mut pod);
         Change::Pod(Box::new(pod))
     };
     let nodes =
         dump.nodes.into_iter().map(|node| located(node, |node| Change::Node(Box::new(node))));
-    let objects = dump.objects.into_iter().map(|object| located(object, Change::Object));
-    let pods = dump.pods.into_iter().map(|pod| located(pod, admitted));
-    Ok(nodes.chain(objects).chain(pods).collect())
+    manifests.changes.extend(nodes);
+    for Located { value, location } in dump.objects {
+        let value = match value.into_workload() {
+            Ok(workload) if !is_stored(&workload) => {
+                manifests.workloads.push(Located { value: workload, location });
+                continue;
+            }
+            Ok(workload) => {
+                manifests.changes.extend(as_object(Located { value: workload, location }));
+                continue;
+            }
+            Err(other) => other,
+        };
+        manifests.changes.push(Located { value: Change::Object(value), location });
+    }
+    manifests.changes.extend(dump.pods.into_iter().map(|pod| located(pod, admitted)));
+    Ok(())
+}
+
+/// Whether an API server has stored the object.
+fn is_stored(workload: &Workload) -> bool {
+    workload.metadata().is_some_and(|metadata| !metadata.uid.is_empty())
+}
+
+/// The workload as an object of the cluster, if placement reads its kind.
+fn as_object(workload: Located<Workload>) -> Option<Located<Change>> {
+    let Located { value, location } = workload;
+    let object = WrittenObject::from_workload(value)?;
+    Some(Located { value: Change::Object(object), location })
 }
 
 fn located<T>(object: Located<T>, change: impl Fn(T) -> Change) -> Located<Change> {
     Located { value: change(object.value), location: object.location }
 }
-
 /// Applies all manifests or none.
 async fn add(
     backend: &mut Backend,

@@ -29,9 +29,10 @@ fn limits(config: &Config) -> Limits {
 fn every_field_is_read() {
     let written = read(concat!(
         "grpcAddress: 0.0.0.0:1\nhttpAddress: '[::1]:2'\nclusterFiles: [a.json, /b.yaml]\nschedulerConfig: s.yaml\nledger: l.redb\n",
+        "respectFences: false\nforceDeletion: owner\n",
         "insecure: true\nworkerThreads: 3\ntieBreak: {rule: lexicographic, seed: 9}\nlogFormat: json\n",
         "maxMessageBytes: 1024\ndrainGracePeriod: 1m30s\n",
-        "maxSessions: 2\nmaxSessionChanges: 7\nsessionIdleTimeout: 90s\n",
+        "maxSessions: 2\nmaxSessionChanges: 7\nsessionIdleTimeout: 90s\nassumeTtl: 0s\n",
         "kube: {kubeconfig: k.yaml, context: c, silenceTimeout: 1m}\n",
         "tls: {certFile: tls.crt, keyFile: /tls.key, clientCaFile: ca.crt}\nexpander: {}\n",
         "extender: {maxBodyBytes: 7}\nlimits: {maxConnections: 5}\n",
@@ -48,6 +49,8 @@ fn every_field_is_read() {
         },
         scheduler_config: Some("/etc/berth/s.yaml".into()),
         ledger: Some("/etc/berth/l.redb".into()),
+        respect_fences: Some(false),
+        force_deletion: Some(ForceDeletion::Owner),
         insecure: Some(true),
         tls: TlsOverrides {
             cert_file: Some("/etc/berth/tls.crt".into()),
@@ -66,6 +69,7 @@ fn every_field_is_read() {
         max_sessions: Some(2),
         max_session_changes: Some(7),
         session_idle_timeout: Some(Duration::from_secs(90)),
+        assume_ttl: Some(Duration::ZERO),
         limits: LimitsOverrides { max_connections: Some(5), ..LimitsOverrides::default() },
         // These have tests of their own.
         auth: AuthOverrides::default(),
@@ -80,7 +84,7 @@ fn every_mistake_names_line_and_field() {
     let error = read(concat!(
         "grpcAddress: localhost\nworkerThreads: 0\ntieBreak: {rule: random, sed: 1}\nlogFormat: xml\n",
         "maxMessageBytes: -1\ndrainGracePeriod: -5s\ngrpcPort: 1\ninsecure: yep\ninsecure: false\n",
-        "maxSessions: 0\nmaxSessionChanges: many\nsessionIdleTimeout: 0s\n",
+        "maxSessions: 0\nmaxSessionChanges: many\nsessionIdleTimeout: 0s\nassumeTtl: -1s\n",
     ))
     .unwrap_err();
     for expected in [
@@ -97,10 +101,11 @@ fn every_mistake_names_line_and_field() {
         "line 12: `maxSessions`: must be greater than 0",
         "line 13: `maxSessionChanges`: expected an integer, got a string",
         "line 14: `sessionIdleTimeout`: must be greater than 0",
+        "line 15: `assumeTtl`: must not be negative",
     ] {
         assert!(error.contains(expected), "{expected}\nis not in\n{error}");
     }
-    assert!(error.starts_with("`berth.yaml` has 13 problems:"), "{error}");
+    assert!(error.starts_with("`berth.yaml` has 14 problems:"), "{error}");
 }
 
 #[test]

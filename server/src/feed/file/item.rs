@@ -1,20 +1,26 @@
 //! Parses an item's JSON text into a typed object, on all cores; a bad item is refused alone.
 //!
 //! Inside an object the last of two equal keys counts, as everywhere in Kubernetes' JSON (W-JS-8), `kind` included. An
-//! object with neither `kind` nor `apiVersion` has those of its list (W-JS-7).
+//! object with neither `kind` nor `apiVersion` has those of its list (W-JS-7). Fields that Kubernetes does not know,
+//! and pods without containers, are faults of their object.
 
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
 use berth_engine::ObjectKind;
+use berth_engine::workload::{Workload, WorkloadKind};
+use berth_proto::fields::{Message, noting_unknown_fields};
 use berth_proto::{core_v1, meta_v1};
+use memchr::memchr_iter;
 use rayon::prelude::*;
 use serde::de::{self, IgnoredAny, MapAccess, Visitor};
 
-use super::dump::{Dump, Located, Location, Refused};
+use super::dump::{Dump, Located, Location, Reading, Refused, UnknownFields};
 use super::source::Position;
+use super::workload;
 use super::written::WrittenObject;
+use super::{kinds, unknown, version};
 use crate::escape::clipped;
 use crate::feed::{FeedError, object_name};
 
@@ -28,17 +34,49 @@ pub(super) struct Item<'a> {
     pub(super) location: Location,
     /// Column of its first byte, from 1.
     pub(super) column: u64,
+    /// Where keys begin in `json`, each with its line, if the object was written in another form; else empty.
+    pub(super) lines: Vec<(usize, u64)>,
     /// Field and reason, if it was found to be bad while it was cut out.
     pub(super) fault: Option<(String, String)>,
     /// Whether it is known to have `kind` and `apiVersion` once each.
     pub(super) says_its_kind_once: bool,
 }
 
+impl Item<'_> {
+    /// The item with a text of its own.
+    fn into_owned(self) -> Item<'static> {
+        let Item { json, implied, location, column, lines, fault, says_its_kind_once } = self;
+        let json = Cow::Owned(json.into_owned());
+        Item { json, implied, location, column, lines, fault, says_its_kind_once }
+    }
+
+    /// Line of what is at this byte of `json`.
+    fn line_at(&self, offset: usize) -> u64 {
+        let n_begun = self.lines.partition_point(|(start, _)| *start <= offset);
+        match self.lines.get(n_begun.saturating_sub(1)) {
+            Some((_, line)) => *line,
+            None => {
+                let before = self.json.as_bytes().get(..offset).unwrap_or_default();
+                self.location.line + memchr_iter(b'\n', before).count() as u64
+            }
+        }
+    }
+
+    /// Line of an error that was found while the object was read.
+    fn line_of(&self, error: &serde_json::Error) -> u64 {
+        if self.lines.is_empty() {
+            self.location.line + (error.line() as u64).saturating_sub(1)
+        } else {
+            self.line_at(error.column().saturating_sub(1))
+        }
+    }
+}
+
 /// Type that a list implies for items without their own.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Implied {
     /// Kind of the items of a list such as a `NodeList`, which have none themselves.
-    pub(super) kind: Option<&'static str>,
+    pub(super) kind: Option<Arc<str>>,
     pub(super) api_version: Option<Arc<str>>,
 }
 
@@ -49,6 +87,9 @@ pub(super) trait TakeItems {
 
     /// Sets the type implied by the list whose items were taken with `implied: None`, once its kind is known.
     fn settle(&mut self, implied: &Implied) -> Result<(), FeedError>;
+
+    /// Takes the fault of a list that has fields other than those of lists.
+    fn take_fault(&mut self, fault: Refused);
 }
 
 /// A parsed item by its type.
@@ -56,12 +97,24 @@ pub(super) enum Parsed<N, P, O> {
     Node(Located<N>),
     Pod(Located<P>),
     Object(Located<O>),
-    Ignored(String),
+    Workload(Located<Workload>),
+    Ignored(Ignored),
     Refused(Refused),
+}
+
+/// An object of a kind that is not read.
+pub(super) struct Ignored {
+    /// Kind, with the `apiVersion` where another kind has the same name.
+    pub(super) kind: String,
+    /// The fault of the kind, if Kubernetes cannot have it: its name is misspelt.
+    pub(super) fault: Option<Refused>,
 }
 
 /// A parsed item; boxed, since items are moved about and a pod is large.
 pub(super) type Written = Parsed<Box<core_v1::Node>, Box<core_v1::Pod>, WrittenObject>;
+
+/// A parsed item, and what is odd about an object that is used all the same.
+type Judged<T> = (T, Vec<Refused>);
 
 /// Reason why an item cannot be parsed yet.
 enum Unparsed {
@@ -73,6 +126,7 @@ enum Unparsed {
 
 /// Parses items on all cores, passes each to `then` at once, and collects the results in order.
 pub(super) struct Collector<F, N, P, O> {
+    reading: Reading,
     then: F,
     dump: Dump<N, P, O>,
     kindless: Vec<Item<'static>>,
@@ -85,8 +139,8 @@ where
     P: Send,
     O: Send,
 {
-    pub(super) fn new(then: F) -> Self {
-        Collector { then, dump: Dump::empty(), kindless: Vec::new() }
+    pub(super) fn new(reading: Reading, then: F) -> Self {
+        Collector { reading, then, dump: Dump::empty(), kindless: Vec::new() }
     }
 
     pub(super) fn into_dump(self) -> Dump<N, P, O> {
@@ -102,11 +156,17 @@ where
     O: Send,
 {
     fn take(&mut self, items: Vec<Item<'_>>) -> Result<(), FeedError> {
-        let parse = |item| parse_one(item).map(&self.then);
+        let parse = |item| {
+            let (written, warnings) = parse_one(item, self.reading)?;
+            Ok(((self.then)(written), warnings))
+        };
         let parsed: Vec<_> = items.into_par_iter().map(parse).collect();
         for outcome in parsed {
             match outcome {
-                Ok(parsed) => add(&mut self.dump, parsed),
+                Ok((parsed, warnings)) => {
+                    add(&mut self.dump, parsed);
+                    warnings.into_iter().for_each(|warning| self.dump.warnings.add(warning));
+                }
                 Err(Unparsed::Kindless(item)) => self.kindless.push(*item),
                 Err(Unparsed::Broken(error)) => return Err(*error),
             }
@@ -120,6 +180,13 @@ where
             kindless.into_iter().map(|item| Item { implied: Some(implied.clone()), ..item });
         self.take(known.collect())
     }
+
+    fn take_fault(&mut self, fault: Refused) {
+        match self.reading.unknown_fields {
+            UnknownFields::Refuse => self.dump.refused.push(fault),
+            UnknownFields::Warn => self.dump.warnings.add(fault),
+        }
+    }
 }
 
 /// Adds an item to the dump by its type.
@@ -128,56 +195,75 @@ pub(super) fn add<N, P, O>(dump: &mut Dump<N, P, O>, parsed: Parsed<N, P, O>) {
         Parsed::Node(node) => dump.nodes.push(node),
         Parsed::Object(object) => dump.objects.push(object),
         Parsed::Pod(pod) => dump.pods.push(pod),
-        Parsed::Ignored(kind) => *dump.ignored_kinds.entry(kind).or_default() += 1,
+        Parsed::Workload(workload) => dump.workloads.push(workload),
+        Parsed::Ignored(Ignored { kind, fault }) => {
+            *dump.ignored_kinds.entry(kind).or_default() += 1;
+            fault.into_iter().for_each(|fault| dump.misspelt_kinds.add(fault));
+        }
         Parsed::Refused(refused) => dump.refused.push(refused),
     }
 }
 
-fn parse_one(item: Item<'_>) -> Result<Written, Unparsed> {
-    if let Some(written) = parse_at_once(&item) {
-        return Ok(written);
+fn parse_one(item: Item<'_>, reading: Reading) -> Result<Judged<Written>, Unparsed> {
+    let Reading { unknown_fields, workloads } = reading;
+    if let Some(judged) = parse_at_once(&item, unknown_fields) {
+        return Ok(judged);
     }
+    let unwarned = |written| Ok((written, Vec::new()));
     let head: Head<'_> = match serde_json::from_str(&item.json) {
         Ok(head) => head,
-        Err(error) => return failed(&item, "object", "kind", &error),
+        Err(error) => return failed(&item, "object", "kind", &error).and_then(unwarned),
     };
     let implied = match &item.implied {
         Some(implied) => implied.clone(),
         None if head.kind.is_some() => Implied::default(),
         None => {
-            let json = Cow::Owned(item.json.into_owned());
-            let Item { implied, location, column, fault, says_its_kind_once, .. } = item;
-            let item = Item { json, implied, location, column, fault, says_its_kind_once };
-            return Err(Unparsed::Kindless(Box::new(item)));
+            drop(head);
+            return Err(Unparsed::Kindless(Box::new(item.into_owned())));
         }
     };
-    let Some(kind) = head.kind.as_deref().or(implied.kind) else {
-        return Ok(refuse(&item, "object", "kind", "must be set"));
+    let Some(kind) = head.kind.as_deref().or(implied.kind.as_deref()) else {
+        return unwarned(refuse(&item, "object", "kind", "must be set"));
     };
     // The list's version applies to items that have the list's kind.
     let implied_version = implied.api_version.as_deref().filter(|_| head.kind.is_none());
     let api_version = head.api_version.as_deref().or(implied_version).unwrap_or("");
-    let Some(readable) = Readable::of(kind) else {
-        return Ok(Parsed::Ignored(kind.to_owned()));
+    let is_read = |readable: &Readable| workloads || !matches!(readable, Readable::Workload(_));
+    let Some(readable) = Readable::of(kind).filter(is_read) else {
+        return unwarned(ignore(&item, kind, kind.to_owned(), kinds::fault(kind, api_version)));
     };
     let expected = readable.api_version();
+    let mut version_read = None;
     if !api_version.is_empty() && api_version != expected {
         // A kind of the same name in another group is a different kind.
-        if group(api_version) != group(expected) {
-            return Ok(Parsed::Ignored(format!("{kind} ({api_version})")));
+        if kinds::group(api_version) != kinds::group(expected) {
+            let fault = kinds::fault_of_group(kind, api_version, expected);
+            return unwarned(ignore(&item, kind, format!("{kind} ({api_version})"), fault));
         }
-        let reason = format!("`{api_version}` is not read; a `{kind}` is of `{expected}`");
-        return Ok(refuse(&item, kind, "apiVersion", &reason));
+        version_read = version::older(kind, api_version);
+        if version_read.is_none() {
+            let reason = format!("`{api_version}` is not read; a `{kind}` is of `{expected}`");
+            return unwarned(refuse(&item, kind, "apiVersion", &reason));
+        }
     }
     if let Some((field, reason)) = &item.fault {
-        return Ok(refuse(&item, kind, field, reason));
+        return unwarned(refuse(&item, kind, field, reason));
     }
-    parse_as(readable, kind, &item)
+    let (mut written, has_unknown) = noting_unknown_fields(|| parse_as(readable, kind, &item));
+    if let (Some(older), Ok(Parsed::Object(object))) = (&version_read, &mut written) {
+        older.convert(&mut object.value);
+    }
+    let (written, mut warnings) = judge(written?, has_unknown, kind, &item, unknown_fields);
+    if version_read.is_some() && !matches!(written, Parsed::Refused(_)) {
+        let reason = format!("`{api_version}` is an older version, read as `{expected}`");
+        warnings.push(refused(&item, kind, "apiVersion", &reason));
+    }
+    Ok((written, warnings))
 }
 
 /// Parses a node or pod that begins with its type and does not repeat it, as kubectl writes them, in one pass instead
 /// of two. Returns `None` for any other item, or a bad one: it is parsed in full.
-fn parse_at_once(item: &Item<'_>) -> Option<Written> {
+fn parse_at_once(item: &Item<'_>, unknown_fields: UnknownFields) -> Option<Judged<Written>> {
     const BEFORE_KIND: [&str; 7] = ["{", "\"apiVersion\"", ":", "\"v1\"", ",", "\"kind\"", ":"];
     if !item.says_its_kind_once || item.fault.is_some() {
         return None;
@@ -191,19 +277,63 @@ fn parse_at_once(item: &Item<'_>) -> Option<Written> {
     for token in BEFORE_KIND {
         n_left = behind(rest(n_left), token)?;
     }
-    let readable = if behind(rest(n_left), "\"Pod\"").is_some() {
-        Readable::Pod
+    let location = item.location.clone();
+    let (kind, (written, has_unknown)) = if behind(rest(n_left), "\"Pod\"").is_some() {
+        let read = || serde_json::from_str(&item.json);
+        let (value, has_unknown) = noting_unknown_fields(read);
+        ("Pod", (Parsed::Pod(Located { value: value.ok()?, location }), has_unknown))
     } else {
         behind(rest(n_left), "\"Node\"")?;
-        Readable::Node
+        let read = || serde_json::from_str(&item.json);
+        let (value, has_unknown) = noting_unknown_fields(read);
+        ("Node", (Parsed::Node(Located { value: value.ok()?, location }), has_unknown))
     };
-    let location = item.location.clone();
-    Some(match readable {
-        Readable::Node => {
-            Parsed::Node(Located { value: serde_json::from_str(&item.json).ok()?, location })
+    Some(judge(written, has_unknown, kind, item, unknown_fields))
+}
+
+/// Refuses an object that has a fault other than one of form, or warns of it.
+fn judge(
+    written: Written,
+    has_unknown: bool,
+    kind: &str,
+    item: &Item<'_>,
+    unknown_fields: UnknownFields,
+) -> Judged<Written> {
+    match (object_fault(&written, has_unknown, kind, item), unknown_fields) {
+        (None, _) => (written, Vec::new()),
+        (Some(fault), UnknownFields::Refuse) => (Parsed::Refused(fault), Vec::new()),
+        (Some(fault), UnknownFields::Warn) => (written, vec![fault]),
+    }
+}
+
+/// Fault of an object, if it was read: fields that Kubernetes does not know, or a pod without containers.
+fn object_fault(
+    written: &Written,
+    has_unknown: bool,
+    kind: &str,
+    item: &Item<'_>,
+) -> Option<Refused> {
+    if matches!(written, Parsed::Refused(_)) {
+        return None;
+    }
+    if has_unknown && let Some(message) = Message::named(kind) {
+        let found = unknown::find(message, &item.json);
+        if let Some(first) = found.listed.first() {
+            let reason = found.reason(|offset| item.line_at(offset));
+            let mut refused = refused(item, kind, &clipped(&first.path), &reason);
+            refused.location.line = item.line_at(first.offset);
+            return Some(refused);
         }
-        _ => Parsed::Pod(Located { value: serde_json::from_str(&item.json).ok()?, location }),
+    }
+    let Parsed::Pod(Located { value: pod, .. }) = written else { return None };
+    pod.spec.as_ref().is_none_or(|spec| spec.containers.is_empty()).then(|| {
+        refused(item, kind, "spec.containers", "required; a pod has at least one container")
     })
+}
+
+fn ignore(item: &Item<'_>, kind: &str, as_kind: String, fault: Option<String>) -> Written {
+    let fault = fault.map(|reason| refused(item, kind, "kind", &reason));
+    Parsed::Ignored(Ignored { kind: as_kind, fault })
 }
 
 /// Kinds that are read from a file.
@@ -212,6 +342,7 @@ enum Readable {
     Node,
     Pod,
     Object(ObjectKind),
+    Workload(WorkloadKind),
     List,
 }
 
@@ -221,7 +352,9 @@ impl Readable {
             "Node" => Some(Readable::Node),
             "Pod" => Some(Readable::Pod),
             "List" => Some(Readable::List),
-            other => ObjectKind::from_name(other).map(Readable::Object),
+            other => ObjectKind::from_name(other)
+                .map(Readable::Object)
+                .or_else(|| WorkloadKind::from_name(other).map(Readable::Workload)),
         }
     }
 
@@ -229,13 +362,9 @@ impl Readable {
         match self {
             Readable::Node | Readable::Pod | Readable::List => "v1",
             Readable::Object(kind) => kind.api_version(),
+            Readable::Workload(kind) => kind.api_version(),
         }
     }
-}
-
-/// The group of an `apiVersion`: `apps` for `apps/v1`, empty for `v1`.
-fn group(api_version: &str) -> &str {
-    api_version.split_once('/').map_or("", |(group, _)| group)
 }
 
 fn parse_as(readable: Readable, kind: &str, item: &Item<'_>) -> Result<Written, Unparsed> {
@@ -247,6 +376,8 @@ fn parse_as(readable: Readable, kind: &str, item: &Item<'_>) -> Result<Written, 
             .map(|value| Parsed::Pod(Located { value, location: location() })),
         Readable::Object(kind) => WrittenObject::parse(kind, &item.json)
             .map(|value| Parsed::Object(Located { value, location: location() })),
+        Readable::Workload(kind) => workload::parse(kind, &item.json)
+            .map(|value| Parsed::Workload(Located { value, location: location() })),
         // kubectl never nests lists; as an unknown kind, the list's objects would be silently lost.
         Readable::List => {
             return Ok(refuse(item, kind, "kind", "a list inside a list is not read"));
@@ -269,7 +400,7 @@ fn failed(
     let message = without_position(error);
     let (field, reason) = split_field(&message).unwrap_or((field, &message));
     let mut refused = refused(item, kind, &clipped(field), &clipped(&plain(reason)));
-    refused.location.line += (error.line() as u64).saturating_sub(1);
+    refused.location.line = item.line_of(error);
     Ok(Parsed::Refused(refused))
 }
 
@@ -288,10 +419,20 @@ fn split_field(message: &str) -> Option<(&str, &str)> {
 
 /// Describes a value that is JSON and not of the expected type: its field and the reason, in Berth's words.
 pub(super) fn described(error: &serde_json::Error) -> String {
+    match fault(error) {
+        (Some(field), reason) => format!("`{field}`: {reason}"),
+        (None, reason) => reason,
+    }
+}
+
+/// The field of a value that is JSON and not of the expected type, if the error names it, and the reason.
+pub(super) fn fault(error: &serde_json::Error) -> (Option<String>, String) {
     let message = without_position(error);
     match split_field(&message) {
-        Some((field, reason)) => format!("`{}`: {}", clipped(field), clipped(&plain(reason))),
-        None => clipped(&plain(&message)).into_owned(),
+        Some((field, reason)) => {
+            (Some(clipped(field).into_owned()), clipped(&plain(reason)).into_owned())
+        }
+        None => (None, clipped(&plain(&message)).into_owned()),
     }
 }
 

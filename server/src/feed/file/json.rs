@@ -11,12 +11,14 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
-use berth_engine::ObjectKind;
+use berth_proto::fields::Message;
 use memchr::memchr2;
 
-use super::dump::Location;
+use super::dump::{Location, Refused};
 use super::item::{Implied, Item, TakeItems};
 use super::source::{NOT_UTF8, Position, Source};
+use super::unknown::nearest;
+use crate::escape::clipped;
 use crate::feed::FeedError;
 
 /// Number of bytes per read.
@@ -68,6 +70,8 @@ enum Cut {
     Items(Vec<u8>, Vec<Pending>),
     /// The type implied by the list of earlier items.
     Settle(Implied),
+    /// A fault of a list.
+    Fault(Refused),
 }
 
 /// Passes on everything that is cut.
@@ -85,6 +89,7 @@ fn take_all(
                 drop(done.try_send(bytes));
             }
             Cut::Settle(implied) => items.settle(&implied)?,
+            Cut::Fault(fault) => items.take_fault(fault),
         }
     }
     Ok(())
@@ -105,19 +110,30 @@ fn texts<'a>(
         })?;
         let location = Location { path: path.clone(), line: place.line, document, item };
         let (json, column) = (json.into(), place.column);
-        Ok(Item { json, column, implied, location, fault: None, says_its_kind_once })
+        let (lines, fault) = (Vec::new(), None);
+        Ok(Item { json, column, lines, implied, location, fault, says_its_kind_once })
     };
     pending.into_iter().map(text).collect()
 }
 
 /// The kind that the kind of a document implies for its items: `None` for an object that is not a list.
-pub(super) fn list_kind(kind: &str) -> Option<Option<&'static str>> {
-    Some(match kind.strip_suffix("List")? {
-        "" => None,
-        "Node" => Some("Node"),
-        "Pod" => Some("Pod"),
-        other => Some(ObjectKind::from_name(other).map_or("of another kind", ObjectKind::name)),
-    })
+pub(super) fn list_kind(kind: &str) -> Option<Option<Arc<str>>> {
+    let kind = kind.strip_suffix("List")?;
+    Some((!kind.is_empty()).then(|| kind.into()))
+}
+
+/// The fault of a list that has the field `key`, if lists have no such field.
+pub(super) fn list_fault(kind: &str, key: &str, location: Location) -> Option<Refused> {
+    let list = Message::named("List")?;
+    if list.field(key).is_some() {
+        return None;
+    }
+    let reason = match nearest(key, list.field_names()) {
+        Some(nearest) => format!("unknown field; did you mean `{nearest}`?"),
+        None => "unknown field".to_owned(),
+    };
+    let object = clipped(kind).into_owned();
+    Some(Refused { location, object, field: clipped(key).into_owned(), reason })
 }
 
 pub(super) const ITEMS_WITHOUT_KIND: &str =
@@ -161,7 +177,12 @@ struct Frame {
     has_early_items: bool,
     /// Position of an `items` that is not a list.
     odd_items: Option<Position>,
+    /// The other keys, each with its line: a list has no such.
+    others: Vec<(String, u64)>,
 }
+
+/// Number of keys of a document that are kept, in case it is a list.
+const MAX_OTHERS: usize = 8;
 
 impl Frame {
     fn note(&mut self, key: &'static str) -> bool {
@@ -340,6 +361,9 @@ impl Cutter<'_> {
             }
             None => {
                 self.value()?;
+                if !is_object && frame.others.len() < MAX_OTHERS {
+                    frame.others.push((key, place.line));
+                }
             }
         }
         Ok(())
@@ -376,8 +400,11 @@ impl Cutter<'_> {
         start: usize,
         place: Position,
     ) -> Result<(), FeedError> {
-        let error = |place: Position, reason: String| Err(place.error(&self.source.path, reason));
         let implied = frame.implied();
+        if let (Some(kind), Some(_)) = (&frame.kind, &implied) {
+            self.fault(kind, &frame.others)?;
+        }
+        let error = |place: Position, reason: String| Err(place.error(&self.source.path, reason));
         match (&frame.kind, &implied) {
             (None, _) if frame.has_items() => error(place, ITEMS_WITHOUT_KIND.to_owned()),
             (Some(kind), None) if frame.has_early_items => {
@@ -396,6 +423,18 @@ impl Cutter<'_> {
             }
             (_, Some(_)) => Ok(()),
         }
+    }
+
+    /// Passes on the faults of a list with other fields than lists have.
+    fn fault(&mut self, kind: &str, others: &[(String, u64)]) -> Result<(), FeedError> {
+        for (key, line) in others {
+            let (path, document) = (self.source.path.clone(), self.n_documents);
+            let location = Location { path, line: *line, document, item: None };
+            if let Some(fault) = list_fault(kind, key, location) {
+                self.hand_on(Cut::Fault(fault))?;
+            }
+        }
+        Ok(())
     }
 
     /// Skips the value that starts here; returns its range.

@@ -11,8 +11,9 @@ use berth_engine::{Cluster, ClusterState, Generation, ModelError, ObjectKind};
 use berth_proto::core_v1;
 use rayon::prelude::*;
 
-use super::item::{Parsed, Written, add};
-use super::{Dump, Located, Location, Refused, WrittenObject};
+use super::dump::Reading;
+use super::item::{Ignored, Parsed, Written, add};
+use super::{Dump, Findings, Located, Location, Refused, UnknownFields, WrittenObject};
 use crate::feed::{FeedError, object_name};
 
 /// Result of loading a dump.
@@ -36,6 +37,8 @@ pub struct LoadReport {
     pub ignored_kinds: BTreeMap<String, usize>,
     /// Refused objects: those that could not be read first, then those that the cluster refused.
     pub refused: Vec<Refused>,
+    /// Faults of objects that were loaded all the same.
+    pub warnings: Findings,
 }
 
 impl fmt::Display for LoadReport {
@@ -50,6 +53,7 @@ impl fmt::Display for LoadReport {
             n_objects,
             ignored_kinds,
             refused,
+            warnings: _,
         } = self;
         let n_objects: usize = n_objects.values().sum();
         let n_ignored: usize = ignored_kinds.values().sum();
@@ -65,11 +69,24 @@ impl fmt::Display for LoadReport {
 /// Replaces the cluster by the contents of the dump; assumed pods stay. Refused objects are listed, everything else
 /// loads.
 pub fn load(cluster: &Cluster, dump: Dump) -> LoadReport {
-    let Dump { nodes, objects, pods, ignored_kinds, refused } = dump;
+    let Dump {
+        nodes,
+        objects,
+        pods,
+        workloads,
+        mut ignored_kinds,
+        misspelt_kinds,
+        refused,
+        warnings,
+    } = dump;
+    for workload in workloads {
+        *ignored_kinds.entry(workload.value.kind().name().to_owned()).or_default() += 1;
+    }
     let nodes = nodes.into_par_iter().map(|node| compile_node(cluster, node));
     let objects = objects.into_par_iter().map(|object| compile_object(cluster, object));
     let pods = pods.into_par_iter().map(|pod| compile_pod(cluster, pod));
-    let mut compiled = Compiled { ignored_kinds, refused, ..Dump::empty() };
+    let mut compiled =
+        Compiled { ignored_kinds, misspelt_kinds, refused, warnings, ..Dump::empty() };
     let parsed: Vec<_> = nodes.chain(objects).chain(pods).collect();
     parsed.into_iter().for_each(|parsed| add(&mut compiled, parsed));
     publish(cluster, compiled)
@@ -79,10 +96,15 @@ pub fn load(cluster: &Cluster, dump: Dump) -> LoadReport {
 ///
 /// # Errors
 /// The error of the first file that cannot be read; the cluster is unchanged then.
-pub fn load_files(cluster: &Cluster, paths: &[PathBuf]) -> Result<LoadReport, FeedError> {
+pub fn load_files(
+    cluster: &Cluster,
+    paths: &[PathBuf],
+    unknown_fields: UnknownFields,
+) -> Result<LoadReport, FeedError> {
     let mut compiled: Compiled = Dump::empty();
     for path in paths {
-        compiled.append(super::read_each(path, |written| compile(cluster, written))?);
+        let reading = Reading { unknown_fields, workloads: false };
+        compiled.append(super::read_each(path, reading, |written| compile(cluster, written))?);
     }
     check_kinds(paths, &compiled)?;
     Ok(publish(cluster, compiled))
@@ -91,7 +113,7 @@ pub fn load_files(cluster: &Cluster, paths: &[PathBuf]) -> Result<LoadReport, Fe
 /// Refuses files without any object that is read. An empty `List` is an empty cluster; a list of something else is an
 /// error.
 fn check_kinds(paths: &[PathBuf], compiled: &Compiled) -> Result<(), FeedError> {
-    let Dump { nodes, objects, pods, ignored_kinds, refused } = compiled;
+    let Dump { nodes, objects, pods, ignored_kinds, refused, .. } = compiled;
     let has_none = nodes.is_empty() && objects.is_empty() && pods.is_empty() && refused.is_empty();
     match ignored_kinds.keys().next() {
         Some(kind) if has_none => {
@@ -112,12 +134,14 @@ fn check_kinds(paths: &[PathBuf], compiled: &Compiled) -> Result<(), FeedError> 
 pub fn load_files_keeping(
     cluster: &Cluster,
     paths: &[PathBuf],
+    unknown_fields: UnknownFields,
     keep: impl Fn(&mut core_v1::Pod) -> bool + Sync,
 ) -> Result<(LoadReport, Vec<Located<core_v1::Pod>>), FeedError> {
     let kept = Mutex::new(Vec::new());
     let mut compiled: Compiled = Dump::empty();
     for (index, path) in paths.iter().enumerate() {
-        compiled.append(super::read_each(path, |mut written| {
+        let reading = Reading { unknown_fields, workloads: false };
+        compiled.append(super::read_each(path, reading, |mut written| {
             if let Parsed::Pod(pod) = &mut written
                 && keep(&mut pod.value)
             {
@@ -144,6 +168,9 @@ fn compile(cluster: &Cluster, written: Written) -> CompiledItem {
         Parsed::Node(node) => compile_node(cluster, node),
         Parsed::Pod(pod) => compile_pod(cluster, pod),
         Parsed::Object(object) => compile_object(cluster, object),
+        Parsed::Workload(workload) => {
+            Parsed::Ignored(Ignored { kind: workload.value.kind().name().to_owned(), fault: None })
+        }
         Parsed::Ignored(kind) => Parsed::Ignored(kind),
         Parsed::Refused(refused) => Parsed::Refused(refused),
     }
@@ -187,7 +214,8 @@ fn refused(location: Location, object: String, error: ModelError) -> Refused {
 
 /// Makes one replacement in one generation; objects that the cluster refuses are added to those that could not be read.
 fn publish(cluster: &Cluster, compiled: Compiled) -> LoadReport {
-    let Dump { nodes, objects, pods, ignored_kinds, refused: mut all_refused } = compiled;
+    let Dump { nodes, objects, pods, ignored_kinds, refused: mut all_refused, warnings, .. } =
+        compiled;
     let (nodes, mut places) = with_places(nodes);
     let (objects, object_places) = with_places(objects);
     let (pods, pod_places) = with_places(pods);
@@ -213,6 +241,7 @@ fn publish(cluster: &Cluster, compiled: Compiled) -> LoadReport {
             .collect(),
         ignored_kinds,
         refused: all_refused,
+        warnings,
     }
 }
 

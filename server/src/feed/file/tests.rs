@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use super::*;
 
 fn parse_text(text: &str) -> Dump {
-    parse(&Arc::from("dump"), text).unwrap_or_else(|error| panic!("{error}"))
+    parse(&Arc::from("dump"), text, UnknownFields::Warn).unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn refused(text: &str) -> Vec<String> {
@@ -11,7 +11,10 @@ fn refused(text: &str) -> Vec<String> {
 }
 
 fn whole_error(text: &str) -> String {
-    parse(&Arc::from("dump"), text).map(|dump| format!("{dump:?}")).unwrap_err().to_string()
+    parse(&Arc::from("dump"), text, UnknownFields::Warn)
+        .map(|dump| format!("{dump:?}"))
+        .unwrap_err()
+        .to_string()
 }
 
 /// Returns `NAME@LINE` of every node and pod.
@@ -150,10 +153,12 @@ fn whole_file_errors_name_line_and_column() {
     );
     assert_eq!(whole_error("[1]"), "dump:1:1: expected a Kubernetes object or list");
     assert_eq!(
-        whole_error("{\"kind\":\"List\",\n \"items\":[{\"kind\":\"Pod\",\n\"spec\":{\"a\":1,}}]}"),
-        "dump:3:15: key must be a string"
+        whole_error(
+            "{\"kind\":\"List\",\n \"items\":[{\"kind\":\"Pod\",\n\"spec\":{\"a\":\"\\q\"}}]}"
+        ),
+        "dump:3:15: invalid escape"
     );
-    assert_eq!(whole_error("{\"kind\":\"Foo\",\n \"x\": [1 2]}"), "dump:2:10: expected `,` or `]`");
+    assert_eq!(whole_error("{\"kind\":\"Foo\",\n \"x\": \"\\q\"}"), "dump:2:9: invalid escape");
     assert!(
         whole_error("{\"kind\":\"List\",\"items\":{}}")
             .contains("`items` of a list must be an array")
@@ -271,7 +276,7 @@ fn a_kind_is_known_by_its_group() {
         refused(yaml),
         [
             "dump:12 (document 3): StorageClass `old`: `apiVersion`: `storage.k8s.io/v1beta1` is not read; a `StorageClass` is of `storage.k8s.io/v1`",
-            "dump:16 (document 4): StatefulSet `d/s`: `spec.replicas`: invalid type: string \"many\", expected a 32-bit integer",
+            "dump:19 (document 4): StatefulSet `d/s`: `spec.replicas`: invalid type: string \"many\", expected a 32-bit integer",
         ]
     );
 }
@@ -362,7 +367,9 @@ fn mutated_dumps_never_panic() {
             let (from, to) = (from.min(to), from.max(to).min(from + 12));
             text.splice(from..to.max(from), pieces[next(pieces.len())].chars());
         }
-        n_errors += usize::from(parse(&Arc::from("dump"), &String::from_iter(text)).is_err());
+        n_errors += usize::from(
+            parse(&Arc::from("dump"), &String::from_iter(text), UnknownFields::Warn).is_err(),
+        );
     }
     assert!((100..4_000).contains(&n_errors), "{n_errors} of 4000 were errors");
 }
@@ -383,7 +390,7 @@ fn arbitrary_text_never_panics() {
         "---",
         "!!x y",
     ] {
-        drop(parse(&Arc::from("dump"), text));
+        drop(parse(&Arc::from("dump"), text, UnknownFields::Warn));
     }
 }
 
@@ -394,7 +401,11 @@ fn files_without_anything_that_is_read_are_refused() {
     let path = directory.path().join("secrets.yaml");
     let load = |text: &str| {
         std::fs::write(&path, text).unwrap();
-        let outcome = load_files(&berth_engine::Cluster::new(), std::slice::from_ref(&path));
+        let outcome = load_files(
+            &berth_engine::Cluster::new(),
+            std::slice::from_ref(&path),
+            UnknownFields::Refuse,
+        );
         outcome.map(|report| report.n_taken).map_err(|error| error.to_string())
     };
     let shown = path.display();
@@ -406,4 +417,148 @@ fn files_without_anything_that_is_read_are_refused() {
     assert_eq!(load("kind: Secret\n---\nkind: Node\nmetadata: {name: n}\n"), Ok(1));
     // Refused object by object, as usual.
     assert_eq!(load("kind: Secret\n---\nkind: Node\nmetadata: {name: 7}\n"), Ok(0));
+}
+
+/// The refusals of a text that is read strictly.
+fn refused_strictly(text: &str) -> Vec<String> {
+    let dump = parse(&Arc::from("dump"), text, UnknownFields::Refuse).unwrap();
+    dump.refused.iter().map(ToString::to_string).collect()
+}
+
+fn warnings(text: &str) -> Vec<String> {
+    parse_text(text).warnings.lines().collect()
+}
+
+/// W-JS-12.
+#[test]
+fn unknown_fields_are_named_with_line_path_and_nearest_name() {
+    let yaml = "kind: List\napiVersion: v1\nitems:\n- kind: Pod\n  metadata: {name: p}\n  spec:\n    nodeSelctor: {a: b}\n    \
+                containers:\n    - name: c\n      env:\n      - {name: A, valeu: x}\n- kind: Node\n  metadata: {name: n}\n";
+    let expected = [
+        "dump:7 (document 0, item 0): Pod `p`: `spec.nodeSelctor`: unknown field; did you mean `nodeSelector`?; line 11: \
+         `spec.containers[0].env[0].valeu`: unknown field; did you mean `value`?",
+    ];
+    assert_eq!(refused_strictly(yaml), expected);
+    assert_eq!(warnings(yaml), expected);
+    assert_eq!((parse_text(yaml).pods.len(), parse_text(yaml).nodes.len()), (1, 1));
+    let json = "{\"apiVersion\": \"v1\", \"kind\": \"List\", \"items\": [\n{\"apiVersion\": \"v1\", \"kind\": \"Pod\",\n\
+                \"metadata\": {\"name\": \"p\",\n \"lables\": {}}, \"spec\": {\"containers\": [{\"name\": \"c\"}]}}]}\n\
+                {\"kind\": \"Service\", \"apiVersion\": \"v1\", \"metadata\": {\"name\": \"s\"},\n\"spec\": {\"Selector\": {}}}";
+    assert_eq!(
+        refused_strictly(json),
+        [
+            "dump:4 (document 0, item 0): Pod `p`: `metadata.lables`: unknown field; did you mean `labels`?",
+            "dump:6 (document 1): Service `s`: `spec.Selector`: unknown field; did you mean `selector`?",
+        ]
+    );
+}
+
+#[test]
+fn known_fields_that_are_not_read_are_no_fault() {
+    let yaml = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: p\n  managedFields: [{manager: m, fieldsV1: {\"f:x\": {}}}]\n  \
+                annotations: {any/thing: x}\nspec:\n  dnsConfig: {options: [{name: ndots, value: \"2\"}]}\n  \
+                containers:\n  - {name: c, stdin: true, securityContext: {capabilities: {drop: [ALL]}},\n     \
+                env: [{name: A, valueFrom: {fieldRef: {fieldPath: spec.nodeName}}}]}\n";
+    assert!(refused_strictly(yaml).is_empty(), "{:?}", refused_strictly(yaml));
+    assert!(warnings(yaml).is_empty());
+}
+
+#[test]
+fn a_pod_without_containers_is_a_fault() {
+    for yaml in ["kind: Pod\nmetadata: {name: p}\n", "kind: Pod\nmetadata: {name: p}\nspec: {}\n"] {
+        let expected = [
+            "dump:1 (document 0): Pod `p`: `spec.containers`: required; a pod has at least one container",
+        ];
+        assert_eq!(refused_strictly(yaml), expected);
+        assert_eq!(warnings(yaml), expected);
+    }
+}
+
+#[test]
+fn other_fields_of_a_list_are_faults() {
+    let expected = ["dump:2 (document 0): List: `item`: unknown field; did you mean `items`?"];
+    for text in [
+        "kind: List\nitem: []\nmetadata: {resourceVersion: \"\"}\n",
+        "{\"kind\": \"List\",\n\"item\": []}",
+    ] {
+        assert_eq!(refused_strictly(text), expected);
+        assert_eq!(warnings(text), expected);
+    }
+    assert!(
+        refused_strictly("{\"metadata\": {}, \"kind\": \"PodList\", \"items\": []}").is_empty()
+    );
+}
+
+#[test]
+fn kinds_that_cannot_be_are_listed_apart() {
+    let yaml = "kind: Nod\nmetadata: {name: n}\n---\nkind: Secret\n---\napiVersion: example.com/v1\nkind: Nod\n---\n\
+                apiVersion: apps/v1\nkind: Pod\nmetadata: {name: p}\n---\nkind: PodsList\napiVersion: v1\nitems:\n- metadata: {name: q}\n";
+    let dump = parse_text(yaml);
+    let misspelt: Vec<String> = dump.misspelt_kinds.lines().collect();
+    assert_eq!(
+        misspelt,
+        [
+            "dump:1 (document 0): Nod `n`: `kind`: unknown kind `Nod`; did you mean `Node`?",
+            "dump:9 (document 3): Pod `p`: `kind`: `apps/v1` has no `Pod`; a `Pod` is of `v1`",
+            "dump:16 (document 4, item 0): Pods `q`: `kind`: unknown kind `Pods`; did you mean `Pod`?",
+        ]
+    );
+    assert_eq!(
+        dump.ignored_kinds.into_iter().collect::<Vec<_>>(),
+        [("Nod", 2), ("Pod (apps/v1)", 1), ("Pods", 1), ("Secret", 1)]
+            .map(|(kind, n)| (kind.to_owned(), n))
+    );
+    assert!(dump.refused.is_empty() && dump.warnings.is_empty());
+}
+
+/// W-JS-13.
+#[test]
+fn an_older_version_is_read_with_a_warning_and_its_meaning() {
+    let budget = |version: &str, selector: &str| {
+        let text = format!(
+            "apiVersion: policy/{version}\nkind: PodDisruptionBudget\nmetadata: {{name: b, namespace: d}}\nspec: {{{selector}}}\n"
+        );
+        let dump = parse(&Arc::from("dump"), &text, UnknownFields::Refuse).unwrap();
+        let WrittenObject::PodDisruptionBudget(budget) = dump.objects[0].value.clone() else {
+            panic!()
+        };
+        (budget.spec.unwrap().selector.is_some(), dump.warnings.lines().collect::<Vec<_>>())
+    };
+    let warning = "dump:1 (document 0): PodDisruptionBudget `d/b`: `apiVersion`: `policy/v1beta1` is an older version, \
+                   read as `policy/v1`";
+    assert_eq!(budget("v1", "selector: {}"), (true, Vec::new()));
+    // An empty selector of v1beta1 matches nothing, which in v1 no selector does.
+    assert_eq!(budget("v1beta1", "selector: {}"), (false, vec![warning.to_owned()]));
+    let labels = "selector: {matchLabels: {a: b}}";
+    assert_eq!(budget("v1beta1", labels), (true, vec![warning.to_owned()]));
+}
+
+#[test]
+fn flow_style_is_yaml_when_it_is_not_json() {
+    let names = |text: &str| places(&parse_text(text));
+    assert_eq!(names("{kind: Node, metadata: {name: a}}\n"), ["a@1"]);
+    assert_eq!(names("\u{feff}{\"kind\": \"Node\", metadata: {name: a},}\n"), ["a@1"]);
+    assert_eq!(
+        names(
+            "{\n  # one\n  kind: Node, metadata: {name: a}}\n---\n# two\n{kind: Node, metadata: {name: b}}\n"
+        ),
+        ["a@1", "b@6"]
+    );
+    assert_eq!(
+        names(
+            "{\"kind\": \"Node\", \"metadata\": {\"name\": \"a\"}}\n---\n{\"kind\": \"Node\", \"metadata\": {\"name\": \"b\"}}\n"
+        ),
+        ["a@1", "b@3"]
+    );
+    assert_eq!(names("--- # first\n{kind: Node, metadata: {name: a}}\n...\n--- # none\n"), ["a@2"]);
+    // What is neither has the error of JSON.
+    assert!(whole_error("{\"kind\": \"Node\"").contains("the text ends inside a value"));
+}
+
+#[test]
+fn tabs_have_an_error_of_their_own() {
+    assert_eq!(
+        whole_error("kind: Pod\nspec:\n\tcontainers: []\n"),
+        "dump:3:1: the line is indented with a tab, YAML allows only spaces there"
+    );
 }

@@ -2,6 +2,7 @@
 
 use berth_engine::{ObjectKind, WireObject};
 use berth_proto::berth_v1::delta::Change;
+use berth_proto::meta_v1;
 
 macro_rules! written {
     ($($kind:ident($message:ty) { upsert: $upsert:ident, $($rest:tt)* })+) => {
@@ -18,6 +19,20 @@ macro_rules! written {
                 Ok(match kind {
                     $(ObjectKind::$kind => WrittenObject::$kind(serde_json::from_str(json)?),)+
                 })
+            }
+
+            /// The object's JSON form, without `kind` and `apiVersion`.
+            pub(crate) fn to_json(&self) -> serde_json::Result<serde_json::Value> {
+                match self {
+                    $(WrittenObject::$kind(object) => serde_json::to_value(object),)+
+                }
+            }
+
+            /// The object's metadata, to be filled in.
+            pub(crate) fn metadata_mut(&mut self) -> &mut meta_v1::ObjectMeta {
+                match self {
+                    $(WrittenObject::$kind(object) => object.metadata.get_or_insert_default(),)+
+                }
             }
 
             /// The object as the engine compiles it.

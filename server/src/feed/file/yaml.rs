@@ -1,7 +1,7 @@
 //! Cuts YAML text into items by rewriting each object as JSON text, so that both formats share one parser.
 //!
-//! kubectl does the same, but here every item has its line, and a repeated key is detected, which would be lost in a
-//! map. Depth, anchors and aliases are limited: a small text cannot become a large one.
+//! kubectl does the same, but here every item and every key has its line, and a repeated key is detected, which would
+//! be lost in a map. Depth, anchors and aliases are limited: a small text cannot become a large one.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -12,10 +12,11 @@ use serde::de::{self, Deserialize, DeserializeSeed, Deserializer, MapAccess, Seq
 use serde_saphyr::budget::Budget;
 use serde_saphyr::{DuplicateKeyPolicy, Options, Spanned};
 
-use super::dump::Location;
+use super::dump::{Location, Refused};
 use super::item::{Implied, Item, plain};
-use super::json::{ITEMS_WITHOUT_KIND, OBJECT_EXPECTED, list_kind};
+use super::json::{ITEMS_WITHOUT_KIND, OBJECT_EXPECTED, list_fault, list_kind};
 use super::source::Position;
+use crate::document::tree::{TAB_INDENTED, tab_indented};
 use crate::feed::FeedError;
 
 const MAX_DEPTH: usize = 64;
@@ -25,6 +26,8 @@ const MAX_REPLAYED_EVENTS: usize = 100_000;
 /// Items that a text was cut into.
 pub(super) struct Items {
     pub(super) items: Vec<Item<'static>>,
+    /// Faults of lists.
+    pub(super) faults: Vec<Refused>,
     /// Number of documents; 0 if the text is empty.
     pub(super) n_documents: usize,
 }
@@ -32,24 +35,30 @@ pub(super) struct Items {
 /// Cuts `text` into its objects, in order, with the lines on which they start.
 pub(super) fn items(path: &Arc<str>, text: &str) -> Result<Items, FeedError> {
     let mut reader = text.as_bytes();
-    let mut items = Vec::new();
+    let (mut items, mut faults) = (Vec::new(), Vec::new());
     let mut n_documents = 0;
     for document in
         serde_saphyr::read_with_options::<_, Spanned<Document>>(&mut reader, options(text.len()))
     {
-        let document = document.map_err(|error| syntax(path, &error))?;
+        let document = document.map_err(|error| syntax(path, text, &error))?;
         let line = document.defined.line();
         let place = |line, item| Location { path: path.clone(), line, document: n_documents, item };
-        let Document { kind, api_version, items: list, whole } = document.value;
-        match (kind.as_deref().map(list_kind), list) {
+        let Document { kind, api_version, items: list, others, whole } = document.value;
+        let kind_of_items = kind.as_deref().map(list_kind);
+        match (kind_of_items, list) {
             (None, Some(_)) => {
                 return Err(Position { line, column: 1 }.error(path, ITEMS_WITHOUT_KIND));
             }
             (None | Some(None), _) => {
                 items.push(whole.into_item(Implied::default(), place(line, None)));
             }
-            (Some(Some(kind)), list) => {
-                let implied = Implied { kind, api_version: api_version.map(Arc::from) };
+            (Some(Some(kind_of_items)), list) => {
+                let list_kind = kind.as_deref().unwrap_or_default();
+                let fault =
+                    |(key, line): &(String, u64)| list_fault(list_kind, key, place(*line, None));
+                faults.extend(others.iter().filter_map(fault));
+                let api_version = api_version.map(Arc::from);
+                let implied = Implied { kind: kind_of_items, api_version };
                 items.extend(list.unwrap_or_default().into_iter().enumerate().map(
                     |(index, item)| {
                         let location = place(item.defined.line(), Some(index));
@@ -60,7 +69,7 @@ pub(super) fn items(path: &Arc<str>, text: &str) -> Result<Items, FeedError> {
         }
         n_documents += 1;
     }
-    Ok(Items { items, n_documents })
+    Ok(Items { items, faults, n_documents })
 }
 
 /// Converts the one value of `text`, whatever its shape, to JSON text.
@@ -70,7 +79,7 @@ pub(super) fn value(path: &Arc<str>, text: &str) -> Result<String, FeedError> {
     for document in
         serde_saphyr::read_with_options::<_, Spanned<Json>>(&mut reader, options(text.len()))
     {
-        let document = document.map_err(|error| syntax(path, &error))?;
+        let document = document.map_err(|error| syntax(path, text, &error))?;
         let place = Position { line: document.defined.line().max(1), column: 1 };
         if found.is_some() {
             return Err(place.error(path, "a second document, one is expected"));
@@ -105,9 +114,12 @@ fn options(n_bytes: usize) -> Options {
     options
 }
 
-fn syntax(path: &Arc<str>, error: &serde_saphyr::Error) -> FeedError {
+fn syntax(path: &Arc<str>, text: &str, error: &serde_saphyr::Error) -> FeedError {
     let (line, column) =
         error.location().map_or((1, 1), |location| (location.line(), location.column()));
+    if let Some(line) = tab_indented(text, line) {
+        return Position { line, column: 1 }.error(path, TAB_INDENTED);
+    }
     let text = error.without_snippet().to_string();
     Position { line: line.max(1), column: column.max(1) }.error(path, in_our_words(&text))
 }
@@ -135,8 +147,13 @@ struct Document {
     kind: Option<String>,
     api_version: Option<String>,
     items: Option<Vec<Spanned<Json>>>,
+    /// The other keys, each with its line.
+    others: Vec<(String, u64)>,
     whole: Json,
 }
+
+/// Number of keys of a document that are kept, in case it is a list.
+const MAX_OTHERS: usize = 8;
 
 impl<'de> Deserialize<'de> for Document {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -149,10 +166,18 @@ impl<'de> Deserialize<'de> for Document {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Document, A::Error> {
-                let mut document =
-                    Document { kind: None, api_version: None, items: None, whole: Json::default() };
+                let mut document = Document {
+                    kind: None,
+                    api_version: None,
+                    items: None,
+                    others: Vec::new(),
+                    whole: Json::default(),
+                };
                 let mut object = ObjectWriter::open(&mut document.whole);
-                while let Some(key) = map.next_key::<String>()? {
+                while let Some(Spanned { value: key, defined, .. }) =
+                    map.next_key::<Spanned<String>>()?
+                {
+                    let line = defined.line();
                     let is_again = match key.as_str() {
                         "items" => document.items.is_some(),
                         "kind" | "apiVersion" => object.has(&key),
@@ -168,12 +193,15 @@ impl<'de> Deserialize<'de> for Document {
                         );
                         continue;
                     }
-                    let from = object.start(&key);
+                    let from = object.start(&key, line);
                     map.next_value_seed(Writer(object.json))?;
                     let value = || serde_json::from_str(&object.json.text[from..]).ok();
                     match key.as_str() {
                         "kind" => document.kind = value(),
                         "apiVersion" => document.api_version = value(),
+                        _ if document.others.len() < MAX_OTHERS => {
+                            document.others.push((key, line))
+                        }
                         _ => {}
                     }
                     object.end();
@@ -192,6 +220,8 @@ struct Json {
     text: String,
     path: Vec<Step>,
     duplicate: Option<String>,
+    /// Where keys begin in the text, each with its line, as far as that differs from the key before.
+    lines: Vec<(usize, u64)>,
 }
 
 enum Step {
@@ -207,6 +237,7 @@ impl Json {
             implied: Some(implied),
             location,
             column: 1,
+            lines: self.lines,
             fault,
             says_its_kind_once: false,
         }
@@ -226,6 +257,12 @@ impl Json {
             }
         }
         self.duplicate = Some(field);
+    }
+
+    fn note_line(&mut self, line: u64) {
+        if self.lines.last().is_none_or(|(_, last)| *last != line) {
+            self.lines.push((self.text.len(), line));
+        }
     }
 
     fn push_string(&mut self, text: &str) {
@@ -258,11 +295,12 @@ impl<'j> ObjectWriter<'j> {
         self.keys.contains(key)
     }
 
-    /// Writes the key; the value must follow. Returns the index at which the value starts.
-    fn start(&mut self, key: &str) -> usize {
+    /// Writes the key, which is on this line; the value must follow. Returns the index at which the value starts.
+    fn start(&mut self, key: &str, line: u64) -> usize {
         if !self.keys.is_empty() {
             self.json.text.push(',');
         }
+        self.json.note_line(line);
         self.json.push_string(key);
         self.json.text.push(':');
         self.json.path.push(Step::Key(key.to_owned()));
@@ -364,8 +402,8 @@ impl<'de> Visitor<'de> for Writer<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         let mut object = ObjectWriter::open(self.0);
-        while let Some(key) = map.next_key::<String>()? {
-            object.start(&key);
+        while let Some(Spanned { value: key, defined, .. }) = map.next_key::<Spanned<String>>()? {
+            object.start(&key, defined.line());
             map.next_value_seed(Writer(object.json))?;
             object.end();
         }

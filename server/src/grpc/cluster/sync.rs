@@ -42,7 +42,7 @@ async fn run(
     mut requests: Streaming<SyncRequest>,
     answers: &mpsc::Sender<Result<SyncResponse, Status>>,
 ) -> Result<(), Status> {
-    let CallContext { access, deadline } = call;
+    let CallContext { access, deadline, .. } = call;
     let deadline = *deadline;
     let mut intake = Intake { collecting: None };
     for sequence in 0.. {

@@ -12,6 +12,7 @@ use tokio::sync::watch;
 use tonic::Status;
 use tonic::body::Body;
 
+use super::piece::Piece;
 use crate::grpc::call::Call;
 use crate::net::ResponseSlot;
 use crate::service::CallError;
@@ -44,10 +45,13 @@ impl CallBody {
         CallBody { body, rest: Bytes::new(), call, slot: None, end }
     }
 
-    /// Takes the next piece of the rest.
-    fn piece(&mut self) -> Frame<Bytes> {
+    /// Takes the next piece of the rest. The last piece of a message guards what was assumed for it.
+    fn piece(&mut self) -> Frame<Piece> {
         let n_bytes = self.rest.len().min(PIECE_BYTES);
-        let piece = self.rest.split_to(n_bytes);
+        let mut piece = Piece::new(self.rest.split_to(n_bytes));
+        if self.rest.is_empty() {
+            piece = piece.guarding(self.call.delivery.take(), self.call.peer.as_ref());
+        }
         let Call { state, peer, .. } = &self.call;
         if self.slot.is_none() {
             self.slot = state.slow_readers.slot(peer.as_ref());
@@ -75,7 +79,7 @@ fn drained(draining: watch::Receiver<bool>) -> End {
 }
 
 impl HttpBody for CallBody {
-    type Data = <Body as HttpBody>::Data;
+    type Data = Piece;
     type Error = <Body as HttpBody>::Error;
 
     fn poll_frame(
@@ -92,7 +96,8 @@ impl HttpBody for CallBody {
         let frame = match Pin::new(&mut self.body).poll_frame(cx) {
             Poll::Ready(Some(Ok(frame))) => frame,
             Poll::Pending => return self.poll_end(cx),
-            over => return over,
+            Poll::Ready(Some(Err(error))) => return Poll::Ready(Some(Err(error))),
+            Poll::Ready(None) => return Poll::Ready(None),
         };
         match frame.into_data() {
             Ok(data) => {
@@ -103,7 +108,7 @@ impl HttpBody for CallBody {
                 if let Some(trailers) = frame.trailers_ref() {
                     self.call.note_status(trailers);
                 }
-                Poll::Ready(Some(Ok(frame)))
+                Poll::Ready(Some(Ok(frame.map_data(Piece::new))))
             }
         }
     }
@@ -122,7 +127,7 @@ impl CallBody {
     fn poll_end(
         &mut self,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, <Body as HttpBody>::Error>>> {
+    ) -> Poll<Option<Result<Frame<Piece>, <Body as HttpBody>::Error>>> {
         let Some(end) = &mut self.end else { return Poll::Pending };
         ready!(end.as_mut().poll(cx));
         self.end = None;

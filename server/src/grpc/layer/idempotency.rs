@@ -15,8 +15,8 @@ use tonic::body::Body;
 use tonic::service::Routes;
 use tower_service::Service as _;
 
-use crate::service::CallError;
 use crate::service::response_cache::{self, Claim, RequestName, ResponseCache};
+use crate::service::{CallError, Delivery, UntilDelivered};
 
 /// Header that marks a repeated response; its value is `true`.
 pub(crate) const REPLAYED: &str = "berth-replayed";
@@ -33,6 +33,7 @@ pub(super) async fn answer_once(
     name: RequestName,
     mut routes: Routes,
     request: Request<Body>,
+    delivery: Delivery,
     max_message_bytes: usize,
 ) -> Result<Answered, CallError> {
     let (parts, body) = request.into_parts();
@@ -43,6 +44,8 @@ pub(super) async fn answer_once(
             return Ok(Answered { response: replayed(data), is_replayed: true });
         }
     };
+    // Dropped before `in_progress`: others with the same name wait until everything is undone.
+    let undelivered = UntilDelivered(delivery);
     let data = (!message.data.is_empty()).then_some(message.data);
     let body = Body::new(Whole { data, trailers: None });
     let answering = routes.call(Request::from_parts(parts, body));
@@ -55,7 +58,10 @@ pub(super) async fn answer_once(
     let is_ok = |headers: &HeaderMap| headers.get("grpc-status").is_some_and(|code| code == "0");
     if message.trailers.as_ref().is_some_and(is_ok) {
         in_progress.remember(&message.data);
+        // From now on the response can be fetched by its name.
+        undelivered.0.delivered();
     }
+    drop(undelivered);
     let Message { data, trailers } = message;
     let data = (!data.is_empty()).then_some(data);
     let response = Response::from_parts(parts, Body::new(Whole { data, trailers }));

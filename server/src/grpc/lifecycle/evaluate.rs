@@ -2,17 +2,14 @@
 
 use std::sync::Arc;
 
-use berth_engine::lifecycle::evaluation::evaluate_pod;
-use berth_proto::Time;
 use berth_proto::berth_v1::{EvaluatePodsRequest, EvaluatePodsResponse};
 use prost::Message;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, Streaming};
 
-use crate::clock;
 use crate::grpc::status::of_transport;
-use crate::service::lifecycle::MAX_INLINE_BYTES;
+use crate::service::lifecycle::{MAX_INLINE_BYTES, evaluate};
 use crate::service::{CallError, Deadline, State};
 use crate::shutdown;
 use crate::telemetry::trace::followed;
@@ -60,18 +57,13 @@ async fn answer_all(
             return Err(CallError::DeadlineExceeded.into());
         }
         let answer = if request.encoded_len() <= MAX_INLINE_BYTES {
-            evaluate(request)
+            evaluate(&state.cluster, request)
         } else {
-            state.pool.run_patiently(deadline, move |_| evaluate(request)).await?
+            let cluster = state.cluster.clone();
+            state.pool.run_patiently(deadline, move |_| evaluate(&cluster, request)).await?
         };
         if answers.send(Ok(answer)).await.is_err() {
             return Ok(());
         }
     }
-}
-
-/// Evaluates a pod, at the server's time if the request has none.
-fn evaluate(mut request: EvaluatePodsRequest) -> EvaluatePodsResponse {
-    request.now.get_or_insert_with(|| Time::from_unix_seconds(clock::unix_seconds()));
-    evaluate_pod(&request)
 }

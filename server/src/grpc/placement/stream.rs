@@ -5,10 +5,9 @@
 use std::iter;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
-use berth_proto::berth_v1::{PlaceResult, PlaceStreamRequest, PlaceStreamResponse};
-use tokio::runtime::Handle;
+use berth_proto::berth_v1::{PlaceStreamRequest, PlaceStreamResponse};
 use tokio::sync::mpsc;
 use tokio_stream::Stream;
 use tonic::{Status, Streaming};
@@ -16,7 +15,9 @@ use tonic::{Status, Streaming};
 use crate::grpc::status::of_transport;
 use crate::service::placement::batch::{self, Terms};
 use crate::service::placement::check_assume;
-use crate::service::{CallContext, CallError, Cancel, CancelOnDrop, State, Target, convert};
+use crate::service::{
+    AssumeTerms, CallContext, CallError, Cancel, CancelOnDrop, State, Target, Undelivered, convert,
+};
 use crate::shutdown;
 use crate::telemetry::PlaceMethod;
 use crate::telemetry::trace::followed;
@@ -28,34 +29,10 @@ const MAX_INLINE_PODS: u64 = 16;
 
 type ResponseItem = Result<PlaceStreamResponse, Status>;
 
-/// A response on its way, and its cluster; `None` if it names an unknown session.
+/// A response on its way. Dropped there, what it has assumed is given back.
 struct Decided {
     answer: PlaceStreamResponse,
-    target: Option<Target>,
-}
-
-impl Decided {
-    /// Undoes the response's assumes, since the client will not receive it.
-    fn give_back(&self) {
-        if let Some(target) = &self.target {
-            batch::give_back(target, &self.answer.results);
-        }
-    }
-}
-
-/// Undoes the assumes, on another thread if that takes long: a client that goes away must not hold up other
-/// connections.
-fn give_back(state: &Arc<State>, unwanted: Vec<Decided>) {
-    let n_pods: usize = unwanted.iter().map(|decided| decided.answer.results.len()).sum();
-    let runtime = Handle::try_current().ok().filter(|_| n_pods as u64 > MAX_INLINE_PODS);
-    let Some(runtime) = runtime else {
-        return unwanted.iter().for_each(Decided::give_back);
-    };
-    let state = state.clone();
-    runtime.spawn_blocking(move || {
-        let _busy = state.long_write();
-        unwanted.iter().for_each(Decided::give_back);
-    });
+    undelivered: Option<Undelivered>,
 }
 
 /// Starts serving the stream, until it ends, or until the server drains and all requests that were read are answered.
@@ -67,7 +44,7 @@ pub(super) fn serve(
     let (decoded, queue) = mpsc::channel(QUEUE);
     let (answers, receiver) = mpsc::channel(QUEUE);
     tokio::spawn(read(state.clone(), requests, decoded));
-    let stream = Responses { state: state.clone(), receiver };
+    let stream = Responses { receiver };
     tokio::spawn(followed(async move {
         if let Err(status) = decide(&state, &call, queue, &answers).await {
             // A closed channel means that the client is gone, so the error has no receiver.
@@ -79,7 +56,6 @@ pub(super) fn serve(
 
 /// The responses on their way to the client. Those that it does not receive are given back.
 pub(crate) struct Responses {
-    state: Arc<State>,
     receiver: mpsc::Receiver<Result<Decided, Status>>,
 }
 
@@ -87,9 +63,13 @@ impl Stream for Responses {
     type Item = ResponseItem;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<ResponseItem>> {
-        self.receiver
-            .poll_recv(cx)
-            .map(|decided| decided.map(|decided| decided.map(|decided| decided.answer)))
+        let decided = ready!(self.receiver.poll_recv(cx));
+        let answer = |Decided { answer, undelivered }| {
+            // The transport may pass on parts of it from now on, of which the client may use whole responses.
+            undelivered.into_iter().for_each(Undelivered::delivered);
+            answer
+        };
+        Poll::Ready(decided.map(|decided| decided.map(answer)))
     }
 }
 
@@ -97,7 +77,8 @@ impl Drop for Responses {
     fn drop(&mut self) {
         self.receiver.close();
         let unread = iter::from_fn(|| self.receiver.try_recv().ok());
-        give_back(&self.state, unread.flatten().collect());
+        let unread = unread.flatten().filter_map(|decided| decided.undelivered);
+        Undelivered::give_back_all(unread.collect());
     }
 }
 
@@ -132,7 +113,7 @@ async fn decide(
     mut queue: mpsc::Receiver<Result<PlaceStreamRequest, Status>>,
     answers: &mpsc::Sender<Result<Decided, Status>>,
 ) -> Result<(), Status> {
-    let CallContext { access, deadline } = call;
+    let CallContext { access, deadline, .. } = call;
     let deadline = *deadline;
     let caller = CancelOnDrop::new(deadline);
     while let Some(request) = queue.recv().await {
@@ -142,23 +123,23 @@ async fn decide(
         }
         let target = state.target(access, &request.session_id).and_then(|target| {
             check_assume(access, &target, request.mode)?;
-            Ok(target)
+            let PlaceStreamRequest { mode, assume_ttl_ms, .. } = request;
+            let terms = AssumeTerms::of(state, access, &target, mode, assume_ttl_ms)?;
+            Ok((target, terms))
         });
         // A session's own calls may hold its lock for as long as they like.
-        let is_quick = target
-            .as_ref()
-            .is_ok_and(|target| !target.is_hypothetical() && state.decides_in_microseconds(target));
+        let is_quick = target.as_ref().is_ok_and(|(target, _)| {
+            !target.is_hypothetical() && state.decides_in_microseconds(target)
+        });
         let decided = if is_quick && batch::n_pods(&request.entries) <= MAX_INLINE_PODS {
             answer(state, target, request, &caller.token())
         } else {
             let shared = state.clone();
             let job = move |cancel: &Cancel| {
                 let decided = answer(&shared, target, request, cancel);
-                if cancel.is_cancelled() {
-                    decided.give_back();
-                    return Err(CallError::DeadlineExceeded);
-                }
-                Ok(decided)
+                // If the caller is gone, what was assumed is given back here.
+                cancel.check()?;
+                Ok::<_, CallError>(decided)
             };
             tokio::select! {
                 decided = state.pool.run_patiently(deadline, job) => decided??,
@@ -169,10 +150,7 @@ async fn decide(
         // Reserve a slot in the queue first: without one the client is gone, and its assumes are given back.
         match answers.reserve().await {
             Ok(place) => place.send(Ok(decided)),
-            Err(_) => {
-                give_back(state, vec![decided]);
-                return Ok(());
-            }
+            Err(_) => return Ok(()),
         }
     }
     Ok(())
@@ -181,34 +159,35 @@ async fn decide(
 /// Decides one request. Never an error: if the request is refused as a whole, each of its entries is refused, and the
 /// stream continues.
 fn answer(
-    state: &State,
-    target: Result<Target, CallError>,
+    state: &Arc<State>,
+    target: Result<(Target, AssumeTerms), CallError>,
     request: PlaceStreamRequest,
     cancel: &Cancel,
 ) -> Decided {
-    let PlaceStreamRequest { sequence, entries, mode, tie_break, session_id: _ } = request;
+    let PlaceStreamRequest { sequence, entries, mode, tie_break, admit, .. } = request;
     let n_entries = entries.len();
-    let decide = |target: &Target| {
+    let decide = |(target, assume): (Target, AssumeTerms)| {
         let mode = convert::mode(mode)?;
         let tie_break = convert::tie_break(tie_break.as_ref(), state.tie_break)?;
-        let terms = Terms { mode, tie_break, method: PlaceMethod::PlaceStream };
-        batch::decide(state, target, entries, terms, cancel)
+        let terms = Terms { mode, tie_break, method: PlaceMethod::PlaceStream, admit };
+        batch::answer(state, target, entries, terms, &assume, cancel)
     };
-    let results: Vec<PlaceResult> = match target.as_ref().map_err(CallError::clone).and_then(decide)
-    {
-        Ok(results) => results.into_iter().map(convert::place_result).collect(),
+    let ((results, admissions), undelivered) = match target.and_then(decide) {
+        Ok(answered) => answered,
         Err(error) => {
             state.metrics.count_refused(n_entries);
-            (0..n_entries).map(|_| convert::place_result(Err(error.clone()))).collect()
+            let refused = (0..n_entries).map(|_| convert::place_result(Err(error.clone())));
+            ((refused.collect(), Vec::new()), None)
         }
     };
-    Decided { answer: PlaceStreamResponse { sequence, results }, target: target.ok() }
+    let answer = PlaceStreamResponse { sequence, results, admissions };
+    Decided { answer, undelivered }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::service::{Deadline, fixture};
+    use crate::service::{Access, Deadline, fixture};
     use berth_proto::berth_v1::PlaceMode;
     use std::time::Duration;
 
@@ -223,13 +202,17 @@ mod tests {
             ..PlaceStreamRequest::default()
         };
         let caller = CancelOnDrop::new(Deadline(None));
-        let decided = answer(&state, state.target_of(""), request, &caller.token());
+        let target = state.target_of("").and_then(|target| {
+            let terms = AssumeTerms::of(&state, &Access::open(), &target, request.mode, None)?;
+            Ok((target, terms))
+        });
+        let decided = answer(&state, target, request, &caller.token());
         let n_assumed = || state.cluster.snapshot().n_assumed();
         assert_eq!(n_assumed(), replicas as usize);
         let (answers, receiver) = mpsc::channel(1);
         answers.send(Ok(decided)).await.unwrap();
         let holder = fixture::hold(&state, state.target_of("").unwrap());
-        drop(Responses { state: state.clone(), receiver });
+        drop(Responses { receiver });
         assert!(holder.let_go(), "it has waited for the lock");
         let given_back = async {
             while n_assumed() > 1 {

@@ -1,6 +1,7 @@
 //! Tests of the status of each failure.
 
 use super::*;
+use crate::ledger::Contradiction;
 use berth_engine::{ModelError, Plugin};
 
 #[test]
@@ -144,6 +145,10 @@ fn a_refused_grant_names_its_reason() {
     let holders = GrantError::TooManyHolders { limit: 1 };
     check(holders, Code::ResourceExhausted, Some("TOO_MANY_HOLDERS"));
     check(GrantError::Full { limit: 1 }, Code::ResourceExhausted, Some("LEDGER_FULL"));
+    let claim = Contradiction { field: "podGone", reason: "it runs".to_owned() };
+    check(claim.into(), Code::FailedPrecondition, Some("CLAIM_CONTRADICTED"));
+    let user = "jane".to_owned();
+    check(GrantError::NotOwner { user }, Code::PermissionDenied, Some("ROLE_MISSING"));
     let lost = LedgerError::Unavailable { reason: "no space".into() };
     check(lost.into(), Code::Unavailable, Some("LEDGER_UNAVAILABLE"));
     let damaged = LedgerError::Damaged { reason: "torn".into() };

@@ -8,7 +8,18 @@ use tonic::Code;
 
 use crate::escape;
 use crate::extender::{Failure, text};
+use crate::http::body::Unread;
 use crate::telemetry::{ExtenderOutcome, ExtenderVerb};
+
+impl From<Unread> for Failure {
+    fn from(unread: Unread) -> Failure {
+        match unread {
+            Unread::TooLarge { limit } => Failure::TooLarge { limit },
+            Unread::Busy => Failure::busy(),
+            Unread::Cut(reason) => Failure::Cut(reason),
+        }
+    }
+}
 
 /// The outcome as which a failure is counted.
 pub(super) fn outcome(failure: &Failure) -> ExtenderOutcome {

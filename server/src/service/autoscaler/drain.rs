@@ -202,7 +202,7 @@ pub(super) fn compile_hint(
     if node_name.is_empty() {
         return Err(CallError::field(format!("hints[{index}].node_name"), "must not be empty"));
     }
-    // As for a whole pod: an empty namespace means `default`.
+    // An empty namespace means `default`, as in the metadata of a pod.
     let namespace = if pod.namespace.is_empty() { "default" } else { &pod.namespace };
     Ok((PodKey::new(namespace, &pod.name), node_name.into()))
 }

@@ -8,6 +8,7 @@ use crate::service::CallError;
 use crate::service::Cancel;
 use crate::service::State;
 use crate::service::Target;
+use crate::service::admission;
 use crate::service::convert;
 use crate::service::placement::entries;
 
@@ -62,6 +63,7 @@ fn fit(
         round_robin,
         skip_similar,
         max_rejections,
+        admit,
     } = request;
     if max_rejections > MAX_REJECTIONS {
         let reason = format!("is more than {MAX_REJECTIONS}");
@@ -69,7 +71,7 @@ fn fit(
     }
     let max_refusals = max_rejections as usize;
     let options = FitOptions { by_priority, round_robin, skip_similar, max_refusals };
-    let (tried, mut results) = expand(cluster, profiles, pods);
+    let (tried, mut results, admissions) = expand(cluster, profiles, pods, admit);
     let target: Vec<engine::FitPod<'_>> = tried
         .iter()
         .map(|tried| {
@@ -100,15 +102,18 @@ fn fit(
         n_fit: convert::saturate(n_fit),
         n_controllers_skipped: convert::saturate(n_controllers_skipped),
         n_overflowing_controllers: convert::saturate(n_overflowing_controllers),
+        admissions,
     })
 }
 
-/// Expands replicas. Returns the pods to try, and one result for each pod, left empty for those that are to be tried.
+/// Expands replicas. Returns the pods to try; one result for each pod, left empty for those that are to be tried; and
+/// what admission did, if `admit` is set.
 fn expand<'s>(
     cluster: &Cluster,
     profiles: &'s Profiles,
     pods: Vec<wire::FitPod>,
-) -> (Vec<Tried<'s>>, Vec<wire::FitResult>) {
+    admit: bool,
+) -> (Vec<Tried<'s>>, Vec<wire::FitResult>, Vec<wire::Admission>) {
     let (target, hints): (Vec<BatchEntry>, Vec<String>) = pods
         .into_iter()
         .map(|wire::FitPod { pod, replicas, hint_node_name }| {
@@ -117,7 +122,7 @@ fn expand<'s>(
         .unzip();
     let keys: Vec<Option<wire::PodKey>> = target.iter().map(key).collect();
     let (mut tried, mut results) = (Vec::new(), Vec::new());
-    let compiled = entries::compile(cluster, profiles, target);
+    let (compiled, admissions) = admission::compile(cluster, profiles, target, admit);
     for (((compiled, replicas), hint), key) in compiled.into_iter().zip(hints).zip(keys) {
         match compiled {
             Ok((pod, policy)) => {
@@ -135,7 +140,7 @@ fn expand<'s>(
             }
         }
     }
-    (tried, results)
+    (tried, results, admissions)
 }
 
 /// Key of an entry's pod, which may be refused.

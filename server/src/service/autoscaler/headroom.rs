@@ -11,6 +11,7 @@ use crate::service::CallError;
 use crate::service::Cancel;
 use crate::service::State;
 use crate::service::Target;
+use crate::service::admission;
 use crate::service::convert;
 
 /// Number of copies to place where the request has none, and its maximum.
@@ -35,14 +36,16 @@ pub(crate) fn headroom(
     request: HeadroomRequest,
     cancelled: &dyn Fn() -> bool,
 ) -> Result<HeadroomResponse, CallError> {
-    let HeadroomRequest { session_id: _, pod, tie_break, node_names, limit, max_nodes } = request;
+    let HeadroomRequest { session_id: _, pod, tie_break, node_names, limit, max_nodes, admit } =
+        request;
     let tie_break = convert::tie_break(tie_break.as_ref(), configured)?;
     let limit = match limit {
         0 => DEFAULT_LIMIT,
         1..=MAX_LIMIT => limit,
         _ => return Err(CallError::field("limit", format!("is more than {MAX_LIMIT}"))),
     };
-    let template = pod.map(template);
+    let mut template = pod.map(template);
+    let admission = admission::admit(cluster, template.as_mut(), admit)?;
     let (pod, policy) = convert::pod_to_place(cluster, profiles, template.as_ref())?;
     let headroom = cluster.headroom(&engine::HeadroomRequest {
         pod: &pod,
@@ -52,7 +55,8 @@ pub(crate) fn headroom(
         nodes: (!node_names.is_empty()).then_some(&*node_names),
         cancelled,
     });
-    Ok(response(headroom.map_err(CallError::undecided)?, max_nodes as usize))
+    let headroom = response(headroom.map_err(CallError::undecided)?, max_nodes as usize);
+    Ok(HeadroomResponse { admission, ..headroom })
 }
 
 /// The given pod as it would be created anew: without its status, deletion and node.
@@ -99,6 +103,7 @@ fn response(headroom: engine::Headroom, max_nodes: usize) -> HeadroomResponse {
         resources: resources.into_iter().map(resource).collect(),
         n_open_nodes: convert::saturate(n_open),
         n_nodes,
+        admission: None,
     }
 }
 

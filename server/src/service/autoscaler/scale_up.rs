@@ -13,8 +13,10 @@ use crate::service::CallError;
 use crate::service::Cancel;
 use crate::service::State;
 use crate::service::Target;
+use crate::service::admission;
 use crate::service::convert;
-use crate::service::placement::entries;
+use crate::service::placement::entries::{self, Compiled};
+use crate::service::unset;
 
 /// Number of nodes that an option adds where the request has none, and its maximum.
 const MAX_NODES: u32 = 100_000;
@@ -63,10 +65,12 @@ fn simulate(
         balance_similar_groups,
         balancing_ignored_labels,
         hints,
+        admit,
     } = request;
     let groups = groups(cluster, node_groups)?;
     let limits = compile_limits(limits.unwrap_or_default())?;
-    let pods = Pods::of(cluster, profiles, entries)?;
+    let (compiled, admissions) = admission::compile(cluster, profiles, entries, admit);
+    let pods = Pods::of(compiled)?;
     // Never read if there are no pods.
     let unread = Policy::default();
     let policy = pods.policy.unwrap_or(&unread);
@@ -95,7 +99,7 @@ fn simulate(
         },
         error => CallError::undecided(error),
     })?;
-    Ok(response(answer, &pods, &groups))
+    Ok(SimulateScaleUpResponse { admissions, ..response(answer, &pods, &groups) })
 }
 
 /// The pods of a request, replicas expanded, without those that are malformed.
@@ -110,12 +114,7 @@ struct Pods<'s> {
 }
 
 impl<'s> Pods<'s> {
-    fn of(
-        cluster: &Cluster,
-        profiles: &'s Profiles,
-        entries: Vec<wire::BatchEntry>,
-    ) -> Result<Pods<'s>, CallError> {
-        let compiled = entries::compile(cluster, profiles, entries);
+    fn of(compiled: Vec<Compiled<'s>>) -> Result<Pods<'s>, CallError> {
         if let Some(at) = entries::other_profile(&compiled) {
             let reason = "is of another profile than those before it: ask for each by itself";
             return Err(CallError::field(format!("entries[{at}].pod.spec.schedulerName"), reason));
@@ -195,8 +194,11 @@ fn compile_group(
         return Err(CallError::field(format!("{at}.template_pods"), reason));
     }
     let pods = template_pods.iter().enumerate().map(|(i, pod)| {
-        cluster.compile_pod(pod).map_err(|error| under(format!("template_pods[{i}]"), error))
+        let under = |error| under(format!("template_pods[{i}]"), error);
+        unset::check_pod(pod).map_err(under)?;
+        cluster.compile_pod(pod).map_err(under)
     });
+    unset::check_node(&template).map_err(|error| under("template".to_owned(), error))?;
     Ok(engine::NodeGroup {
         template: cluster
             .compile_node(&template)
@@ -245,6 +247,7 @@ fn response(
         options: options.into_iter().map(|option| wire_option(option, pods, groups)).collect(),
         unhelped: pods.positions(unhelped),
         errors: pods.errors.iter().map(error).collect(),
+        admissions: Vec::new(),
     }
 }
 

@@ -153,6 +153,27 @@ pub(crate) fn apply_to(cluster: &Cluster, deltas: Vec<wire::Delta>) -> Outcome {
     apply_compiled(cluster, compile(cluster, deltas))
 }
 
+/// Applies compiled changes like [`apply_compiled`], without those that replace an object other than a node or a pod;
+/// also returns the number of those.
+pub(crate) fn apply_missing(cluster: &Cluster, mut compiled: Vec<Compiled>) -> (Outcome, usize) {
+    let snapshot = cluster.snapshot();
+    let is_there = |compiled: &Compiled| match compiled {
+        Ok(Delta::UpsertObject(object)) => snapshot.has_object(object.key()),
+        Ok(_) | Err(_) => false,
+    };
+    let n_deltas = compiled.len();
+    let positions: Vec<u32> =
+        (0..).zip(&compiled).filter(|(_, one)| !is_there(one)).map(|(index, _)| index).collect();
+    compiled.retain(|one| !is_there(one));
+    let n_skipped = n_deltas - compiled.len();
+    let mut outcome = apply_compiled(cluster, compiled);
+    for rejection in &mut outcome.rejections {
+        let position = usize::try_from(rejection.index).ok().and_then(|at| positions.get(at));
+        rejection.index = position.copied().unwrap_or(rejection.index);
+    }
+    (outcome, n_skipped)
+}
+
 /// Applies compiled changes to any cluster, on this thread.
 pub(crate) fn apply_compiled(cluster: &Cluster, compiled: Vec<Compiled>) -> Outcome {
     let n_deltas = compiled.len();

@@ -1,6 +1,6 @@
 //! The `ListNodes` and `ListPods` methods over one published snapshot.
 
-use berth_engine::{PodKey, Snapshot};
+use berth_engine::Snapshot;
 use berth_proto::berth_v1::{
     ListNodesRequest, ListNodesResponse, ListPodsRequest, ListPodsResponse,
 };
@@ -41,15 +41,7 @@ pub(super) fn pods(
     request: &ListPodsRequest,
     cancel: &Cancel,
 ) -> Result<ListPodsResponse, CallError> {
-    let after = match page::parse_token(&request.page_token)? {
-        None => None,
-        Some(name) => {
-            let (namespace, name) = name.split_once('/').ok_or_else(|| {
-                CallError::field("page_token", "is not a token of an earlier page")
-            })?;
-            Some(PodKey::new(namespace, name))
-        }
-    };
+    let after = page::parse_pod_token(&request.page_token)?;
     let size = page::size(request.page_size);
     let mut matching = snapshot
         .pods_unless(&|| cancel.is_cancelled())

@@ -1,6 +1,8 @@
 //! Pages of a sorted list: the token is the last name of a page, so that a change between two pages neither repeats
 //! nor skips what did not change.
 
+use berth_engine::PodKey;
+
 use crate::service::CallError;
 
 const DEFAULT_PAGE_SIZE: usize = 500;
@@ -9,7 +11,7 @@ const MAX_PAGE_SIZE: usize = 5_000;
 const MAX_TOKEN_BYTES: usize = 2_048;
 
 /// The number of entries on a page (cluster.proto: 0 means 500, more than 5,000 is cut).
-pub(super) fn size(requested: u32) -> usize {
+pub(in crate::service) fn size(requested: u32) -> usize {
     match usize::try_from(requested).unwrap_or(MAX_PAGE_SIZE) {
         0 => DEFAULT_PAGE_SIZE,
         requested => requested.min(MAX_PAGE_SIZE),
@@ -17,12 +19,12 @@ pub(super) fn size(requested: u32) -> usize {
 }
 
 /// The opaque form of the last name of a page: its bytes in hexadecimal.
-pub(super) fn token(name: &str) -> String {
+pub(in crate::service) fn token(name: &str) -> String {
     name.bytes().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The name in a token; `None` for the first page.
-pub(super) fn parse_token(token: &str) -> Result<Option<String>, CallError> {
+pub(in crate::service) fn parse_token(token: &str) -> Result<Option<String>, CallError> {
     if token.is_empty() {
         return Ok(None);
     }
@@ -38,6 +40,14 @@ pub(super) fn parse_token(token: &str) -> Result<Option<String>, CallError> {
         .collect();
     let name = bytes.and_then(|bytes| String::from_utf8(bytes).ok()).ok_or_else(bad)?;
     Ok(Some(name))
+}
+
+/// The pod in a token; `None` for the first page.
+pub(in crate::service) fn parse_pod_token(token: &str) -> Result<Option<PodKey>, CallError> {
+    let Some(name) = parse_token(token)? else { return Ok(None) };
+    let bad = || CallError::field("page_token", "is not a token of an earlier page");
+    let (namespace, name) = name.split_once('/').ok_or_else(bad)?;
+    Ok(Some(PodKey::new(namespace, name)))
 }
 
 #[cfg(test)]

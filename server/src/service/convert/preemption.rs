@@ -38,6 +38,7 @@ pub(crate) fn preemption(preemption: engine::Preemption) -> wire::PreemptRespons
         decision: Some(decision(decided)),
         post_filter: ran.map(post_filter),
         nomination_generation: None,
+        admission: None,
     }
 }
 
@@ -50,6 +51,7 @@ pub(crate) fn candidate_list(list: engine::CandidateList) -> wire::ListCandidate
         candidates: candidates.into_iter().map(candidate).collect(),
         best_node_names: best.iter().map(ToString::to_string).collect(),
         not_helped: not_helped.into_iter().map(node_verdict).collect(),
+        admission: None,
     }
 }
 

@@ -3,20 +3,17 @@
 use std::sync::Arc;
 
 use berth_engine as engine;
-use berth_engine::{Outcome, PodKey, TieBreak};
+use berth_engine::{Outcome, TieBreak};
 use berth_proto::berth_v1::{
-    BatchEntry, Decision, PlaceBatchRequest, PlaceBatchResponse, PlaceResult, decision,
-    place_result,
+    Admission, BatchEntry, PlaceBatchRequest, PlaceBatchResponse, PlaceResult,
 };
 
 use super::entries::{self, PodResult};
 use crate::clock;
 use crate::feed::LONG_BATCH;
-use crate::service::CallError;
-use crate::service::Cancel;
-use crate::service::State;
-use crate::service::Target;
+use crate::service::admission;
 use crate::service::convert::{self, Mode};
+use crate::service::{AssumeTerms, CallError, Cancel, Guarded, Held, State, Target};
 use crate::telemetry::PlaceMethod;
 
 /// Options that the entries of one request share.
@@ -25,41 +22,69 @@ pub(crate) struct Terms {
     pub(crate) mode: Mode,
     pub(crate) tie_break: TieBreak,
     pub(crate) method: PlaceMethod,
+    /// Whether the pods are admitted first.
+    pub(crate) admit: bool,
 }
+
+/// Results of a request's pods, and what admission did to its entries.
+type Decided = (Vec<PodResult>, Vec<Admission>);
+/// [`Decided`] in wire form.
+pub(crate) type Answered = (Vec<PlaceResult>, Vec<Admission>);
 
 /// Places all pods of the request, in order.
 ///
 /// If the caller is gone before the end, its assumed pods are released: it will not receive the response.
 pub(crate) fn place_batch(
-    state: &State,
-    target: &Target,
+    state: &Arc<State>,
+    target: Target,
     request: PlaceBatchRequest,
+    assume: &AssumeTerms,
     cancel: &Cancel,
-) -> Result<PlaceBatchResponse, CallError> {
+) -> Result<Guarded<PlaceBatchResponse>, CallError> {
     let mode = convert::mode(request.mode)?;
     let tie_break = convert::tie_break(request.tie_break.as_ref(), state.tie_break)?;
-    let terms = Terms { mode, tie_break, method: PlaceMethod::PlaceBatch };
-    let results = decide(state, target, request.entries, terms, cancel)?;
-    let results: Vec<PlaceResult> = results.into_iter().map(convert::place_result).collect();
-    if cancel.is_cancelled() {
-        give_back(target, &results);
-        return Err(CallError::DeadlineExceeded);
-    }
-    Ok(PlaceBatchResponse { results, gang: None })
+    let (method, admit) = (PlaceMethod::PlaceBatch, request.admit);
+    let terms = Terms { mode, tie_break, method, admit };
+    let answered = answer(state, target, request.entries, terms, assume, cancel)?;
+    // If the caller is gone, what was assumed is given back here.
+    cancel.check()?;
+    let ((results, admissions), undelivered) = answered;
+    Ok((PlaceBatchResponse { results, gang: None, admissions }, undelivered))
 }
 
 /// Decides like [`place_batch`], for callers that check `cancel` themselves. Once it is cancelled the remaining pods
 /// are refused.
-pub(crate) fn decide(
+pub(crate) fn answer(
+    state: &Arc<State>,
+    target: Target,
+    entries: Vec<BatchEntry>,
+    terms: Terms,
+    assume: &AssumeTerms,
+    cancel: &Cancel,
+) -> Result<Guarded<Answered>, CallError> {
+    let (decided, admissions) = decide(state, &target, entries, terms, cancel)?;
+    let held = (terms.mode == Mode::Assume).then(|| {
+        let decisions = decided.iter().flatten();
+        Held::of(state, target, assume, decisions, Vec::new(), clock::now())
+    });
+    let mut results: Vec<PlaceResult> = decided.into_iter().map(convert::place_result).collect();
+    let undelivered = held.and_then(|mut held| {
+        held.tell_all(&mut results);
+        held.undelivered
+    });
+    Ok(((results, admissions), undelivered))
+}
+
+fn decide(
     state: &State,
     target: &Target,
     entries: Vec<BatchEntry>,
     terms: Terms,
     cancel: &Cancel,
-) -> Result<Vec<PodResult>, CallError> {
+) -> Result<Decided, CallError> {
     check_size(&entries, state.limits.max_pods_per_request)?;
-    let Terms { mode, tie_break, method } = terms;
-    let compiled = entries::compile(&state.cluster, &state.profiles, entries);
+    let Terms { mode, tie_break, method, admit } = terms;
+    let (compiled, admissions) = admission::compile(target, &state.profiles, entries, admit);
     let (n_pods, _) = entries::count(&compiled);
     let assumes = mode == Mode::Assume;
     if assumes {
@@ -86,7 +111,7 @@ pub(crate) fn decide(
         let n_assumed: usize = results.iter().flatten().map(n_assumed).sum();
         target.release(n_pods.saturating_sub(n_assumed));
     }
-    Ok(results)
+    Ok((results, admissions))
 }
 
 /// Number of pods in the request, replicas counted.
@@ -107,32 +132,12 @@ pub(crate) fn n_assumed(decision: &engine::Decision) -> usize {
     usize::from(is_assumed)
 }
 
-/// Releases pods that were assumed for a caller that will not receive the response.
-pub(crate) fn give_back(target: &Target, results: &[PlaceResult]) {
-    let assumed: Vec<_> = results.iter().filter_map(assumed_pod).collect();
-    target.give_back(&assumed);
-}
-
-/// The pod, and its uid, if it was assumed.
-pub(crate) fn assumed_pod(result: &PlaceResult) -> Option<(PodKey, Arc<str>)> {
-    let Some(place_result::Result::Decision(Decision { pod: Some(key), outcome, .. })) =
-        &result.result
-    else {
-        return None;
-    };
-    match outcome {
-        Some(decision::Outcome::Placement(placement)) if placement.assumed => {
-            Some((PodKey::new(&key.namespace, &key.name), Arc::from(key.uid.as_str())))
-        }
-        _ => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::service::fixture;
-    use crate::service::{CancelOnDrop, Deadline};
+    use crate::service::{Access, CancelOnDrop, Deadline};
+    use berth_proto::berth_v1::PlaceMode;
 
     /// A cancelled batch leaves no trace: the session keeps its other placements, and its limits.
     #[test]
@@ -140,22 +145,26 @@ mod tests {
         let state = fixture::state(&[("n0", "4")]);
         let session_id =
             state.sessions.open(clock::now(), "anonymous", || state.cluster.fork()).unwrap();
-        let target = state.target_of(&session_id).unwrap();
+        let target = || state.target_of(&session_id).unwrap();
         let terms = Terms {
             mode: Mode::Assume,
             tie_break: TieBreak::Lexicographic,
             method: PlaceMethod::PlaceBatch,
+            admit: false,
         };
         let caller = CancelOnDrop::new(Deadline(None));
         let assume = |name: &str, replicas| {
             let entries = vec![fixture::entry(&fixture::pod(name, "1", 0), replicas)];
-            let results = decide(&state, &target, entries, terms, &caller.token()).unwrap();
-            results.into_iter().map(convert::place_result).collect::<Vec<_>>()
+            let (access, mode) = (Access::open(), PlaceMode::Assume as i32);
+            let assume = AssumeTerms::of(&state, &access, &target(), mode, None).unwrap();
+            let answer = answer(&state, target(), entries, terms, &assume, &caller.token());
+            answer.unwrap().1.unwrap()
         };
-        assert_eq!(assume("kept", 1).iter().filter_map(assumed_pod).count(), 1);
+        assume("kept", 1).delivered();
         let lost = assume("lost", 3);
-        assert_eq!(lost.iter().filter_map(assumed_pod).count(), 3);
-        give_back(&target, &lost);
+        let target = target();
+        assert_eq!(target.snapshot().n_assumed(), 4);
+        drop(lost);
         assert_eq!(target.snapshot().n_assumed(), 1);
         let max_changes = state.limits.sessions.max_changes;
         assert_eq!(
@@ -175,13 +184,14 @@ mod tests {
             mode: Mode::Assume,
             tie_break: TieBreak::Lexicographic,
             method: PlaceMethod::PlaceBatch,
+            admit: false,
         };
         let caller = CancelOnDrop::new(Deadline(None));
         let replicas = u32::try_from(LONG_BATCH).unwrap();
         let entries = vec![fixture::entry(&fixture::pod("web", "1m", 0), replicas)];
         let is_long = fixture::is_long_write(&state, |target| {
             let results = decide(&state, &target, entries, terms, &caller.token());
-            assert_eq!(results.unwrap().len(), LONG_BATCH);
+            assert_eq!(results.unwrap().0.len(), LONG_BATCH);
         });
         assert!(is_long);
     }

@@ -206,7 +206,7 @@ fn unhold(decision: &mut Decision, pod: &Pod, generation: Generation) {
     decision.generation = generation;
     decision.uid = pod.uid().into();
     if let Outcome::Placed(placement) = &mut decision.outcome {
-        placement.assumed = false;
+        (placement.assumed, placement.stamp) = (false, None);
     }
 }
 

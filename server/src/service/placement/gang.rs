@@ -9,28 +9,27 @@ use berth_proto::berth_v1::{PlaceBatchRequest, PlaceBatchResponse, PlaceResult};
 use super::batch;
 use super::entries::{self, Compiled};
 use crate::clock;
-use crate::service::CallError;
-use crate::service::Cancel;
-use crate::service::State;
-use crate::service::Target;
+use crate::service::admission;
 use crate::service::convert::{self, Mode};
+use crate::service::{AssumeTerms, CallError, Cancel, Guarded, Held, State, Target};
 use crate::telemetry::PlaceMethod;
 
 /// Places all members in order; returns their results and the outcome of the gang.
 ///
 /// If the caller is gone before the end, its assumed pods and nominations are undone: it will not receive the response.
 pub(crate) fn place_batch(
-    state: &State,
-    target: &Target,
+    state: &Arc<State>,
+    target: Target,
     request: PlaceBatchRequest,
+    terms: &AssumeTerms,
     cancel: &Cancel,
-) -> Result<PlaceBatchResponse, CallError> {
-    let PlaceBatchRequest { entries, mode, tie_break, session_id: _, gang } = request;
+) -> Result<Guarded<PlaceBatchResponse>, CallError> {
+    let PlaceBatchRequest { entries, mode, tie_break, gang, admit, .. } = request;
     let assume = convert::mode(mode)? == Mode::Assume;
     let tie_break = convert::tie_break(tie_break.as_ref(), state.tie_break)?;
     let n_pods = batch::check_size(&entries, state.limits.max_pods_per_request)?;
-    let (pods, policy) = members(entries::compile(&state.cluster, &state.profiles, entries))
-        .inspect_err(|_| state.metrics.count_refused(n_pods))?;
+    let (compiled, admissions) = admission::compile(&target, &state.profiles, entries, admit);
+    let (pods, policy) = members(compiled).inspect_err(|_| state.metrics.count_refused(n_pods))?;
     let gang = gang.map(|gang| convert::gang(&gang, pods.len())).transpose()?;
     if assume {
         target.reserve(pods.len())?;
@@ -47,11 +46,16 @@ pub(crate) fn place_batch(
     });
     state.metrics.record_place_duration(PlaceMethod::PlaceBatch, clock::now() - started);
     drop(busy);
-    count(state, target, &decided);
+    count(state, &target, &decided);
     if assume {
         target.release(pods.len().saturating_sub(n_changes(&decided)));
     }
-    answer(target, &pods, decided, assume && cancel.is_cancelled())
+    let (response, undelivered) = answer(state, target, &pods, decided, assume.then_some(terms))?;
+    // If the caller is gone, everything is undone here.
+    if assume {
+        cancel.check()?;
+    }
+    Ok((PlaceBatchResponse { admissions, ..response }, undelivered))
 }
 
 /// Every pod of a gang, and their one profile. One refused pod refuses the whole gang.
@@ -84,6 +88,10 @@ fn of_entry(at: usize, error: CallError) -> CallError {
         CallError::Engine(EngineError::Model(error)) => {
             CallError::field(format!("entries[{at}].pod.{}", error.field), error.reason)
         }
+        CallError::NotAdmitted(mut error) => {
+            error.field = format!("entries[{at}].pod.{}", error.field);
+            CallError::NotAdmitted(error)
+        }
         other => other,
     }
 }
@@ -103,37 +111,41 @@ fn n_changes(decided: &engine::BatchOutcome) -> usize {
     n_assumed + decided.gang.as_ref().map_or(0, |gang| gang.nominated.len())
 }
 
-/// The response; if the caller is gone, everything is undone instead.
+/// The response, with the guard of what was assumed and nominated, if the gang was assumed on these terms.
 fn answer(
-    target: &Target,
+    state: &Arc<State>,
+    target: Target,
     pods: &[Pod],
     decided: engine::BatchOutcome,
-    is_unwanted: bool,
-) -> Result<PlaceBatchResponse, CallError> {
+    assumed: Option<&AssumeTerms>,
+) -> Result<Guarded<PlaceBatchResponse>, CallError> {
     let engine::BatchOutcome { results, gang } = decided;
-    let is_cancelled = results.contains(&Err(EngineError::Cancelled));
-    let results: Vec<PlaceResult> = results
+    let held = assumed.map(|terms| {
+        let nominated = gang.iter().flat_map(|gang| &gang.nominated);
+        let nominated = nominated
+            .map(|&index| (pods[index].key().clone(), Arc::from(pods[index].uid())))
+            .collect();
+        Held::of(state, target, terms, results.iter().flatten(), nominated, clock::now())
+    });
+    if results.contains(&Err(EngineError::Cancelled)) {
+        return Err(CallError::DeadlineExceeded);
+    }
+    let mut results: Vec<PlaceResult> = results
         .into_iter()
         .map(|result| convert::place_result(result.map_err(CallError::undecided)))
         .collect();
-    if is_unwanted {
-        let nominated = gang.iter().flat_map(|gang| &gang.nominated);
-        let promised =
-            nominated.map(|&index| (pods[index].key().clone(), Arc::from(pods[index].uid())));
-        let changed: Vec<_> =
-            results.iter().filter_map(batch::assumed_pod).chain(promised).collect();
-        target.give_back(&changed);
-    }
-    if is_unwanted || is_cancelled {
-        return Err(CallError::DeadlineExceeded);
-    }
-    Ok(PlaceBatchResponse { results, gang: gang.map(convert::gang_outcome) })
+    let undelivered = held.and_then(|mut held| {
+        held.tell_all(&mut results);
+        held.undelivered
+    });
+    let gang = gang.map(convert::gang_outcome);
+    Ok((PlaceBatchResponse { results, gang, ..PlaceBatchResponse::default() }, undelivered))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::service::fixture;
+    use crate::service::{Access, fixture};
     use berth_engine::{BatchRequest, Gang, PlaceRequest, PreemptOptions, TieBreak};
 
     const TIES: TieBreak = TieBreak::Lexicographic;
@@ -159,6 +171,11 @@ mod tests {
         (pods, decided)
     }
 
+    fn terms(state: &State, target: &Target) -> AssumeTerms {
+        let mode = berth_proto::berth_v1::PlaceMode::Assume as i32;
+        AssumeTerms::of(state, &Access::open(), target, mode, None).unwrap()
+    }
+
     #[test]
     fn nominations_for_a_caller_that_is_gone_are_undone() {
         let state = fixture::state(&[("n1", "4")]);
@@ -168,8 +185,9 @@ mod tests {
         for id in [session_id.as_str(), ""] {
             let target = state.target_of(id).unwrap();
             let (pods, decided) = three_for_one_victim(&state, &target);
-            let answer = answer(&target, &pods, decided, true);
-            assert_eq!(answer.unwrap_err(), CallError::DeadlineExceeded);
+            let terms = terms(&state, &target);
+            let unwanted = state.target_of(id).unwrap();
+            drop(answer(&state, unwanted, &pods, decided, Some(&terms)).unwrap());
             let snapshot = target.snapshot();
             assert_eq!((snapshot.n_assumed(), snapshot.n_pods()), (0, 1));
             target.apply(vec![engine::Delta::DeletePod {
@@ -194,8 +212,10 @@ mod tests {
         let target = state.target_of("").unwrap();
         let (pods, decided) = three_for_one_victim(&state, &target);
         assert_eq!(decided.gang.as_ref().unwrap().nominated, [0, 1, 2]);
-        assert!(answer(&target, &pods, decided, false).is_ok());
-        assert_eq!(target.snapshot().n_pending(), 3);
+        let terms = terms(&state, &target);
+        let (_, undelivered) = answer(&state, target, &pods, decided, Some(&terms)).unwrap();
+        undelivered.unwrap().delivered();
+        assert_eq!(state.cluster.snapshot().n_pending(), 3);
     }
 
     /// While a gang is being assumed, single decisions stay off the reactor.
@@ -212,8 +232,11 @@ mod tests {
         };
         let caller = CancelOnDrop::new(Deadline(None));
         let is_long = fixture::is_long_write(&state, |target| {
-            let answer = place_batch(&state, &target, request, &caller.token());
-            assert!(answer.unwrap().gang.unwrap().placed);
+            let terms = terms(&state, &target);
+            let answer = place_batch(&state, target, request, &terms, &caller.token());
+            let (response, undelivered) = answer.unwrap();
+            assert!(response.gang.unwrap().placed);
+            undelivered.unwrap().delivered();
         });
         assert!(is_long);
     }

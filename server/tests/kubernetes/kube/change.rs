@@ -79,10 +79,13 @@ fn change_node(store: &Store, random: &mut Random) {
     store.replace(known).unwrap();
 }
 
-/// Kinds other than nodes and pods: `apiVersion`, kind, whether it has namespaces, and the fields of an object.
-fn others(value: &str) -> [(&'static str, &'static str, bool, Value); ObjectKind::ALL.len()] {
+/// `apiVersion`, kind, whether it has namespaces, and the fields of an object.
+type Other = (&'static str, &'static str, bool, Value);
+
+/// Kinds other than nodes and pods.
+fn others(value: &str) -> Vec<Other> {
     let selector = json!({"selector": {"matchLabels": {"app": value}}});
-    [
+    let mut others = vec![
         ("v1", "Namespace", false, json!({})),
         ("v1", "Service", true, json!({"spec": {"selector": {"app": value}}})),
         ("v1", "ReplicationController", true, json!({"spec": {"selector": {"app": value}}})),
@@ -137,6 +140,34 @@ fn others(value: &str) -> [(&'static str, &'static str, bool, Value); ObjectKind
             json!({"spec": {
             "minAvailable": 1, "selector": {"matchLabels": {"app": value}}}}),
         ),
+    ];
+    others.extend(of_creation(value));
+    assert_eq!(others.len(), ObjectKind::ALL.len());
+    others
+}
+
+/// Kinds that only the creation of a pod reads.
+fn of_creation(value: &str) -> [Other; 4] {
+    [
+        (
+            "scheduling.k8s.io/v1",
+            "PriorityClass",
+            false,
+            json!({"value": value.len(), "description": value}),
+        ),
+        (
+            "v1",
+            "LimitRange",
+            true,
+            json!({"spec": {"limits": [{"type": "Container", "max": {(format!("x.io/{value}")): "1"}}]}}),
+        ),
+        (
+            "node.k8s.io/v1",
+            "RuntimeClass",
+            false,
+            json!({"handler": value, "scheduling": {"nodeSelector": {"app": value}}}),
+        ),
+        ("v1", "ResourceQuota", true, json!({"spec": {"hard": {(format!("count/{value}")): "1"}}})),
     ]
 }
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use berth_engine::{Cluster, Node, Snapshot};
 use berth_fake_apiserver::Store;
 use berth_proto::core_v1;
-use berth_server::feed::file::{self, WrittenObject};
+use berth_server::feed::file::{self, UnknownFields, WrittenObject};
 use berth_server::feed::kube::Resource;
 use serde_json::{Value, json};
 
@@ -59,7 +59,8 @@ fn loaded(objects: &[Value]) -> Cluster {
         return cluster;
     }
     let list = json!({"apiVersion": "v1", "kind": "List", "items": objects}).to_string();
-    let report = file::load(&cluster, file::parse(&Arc::from("store"), &list).unwrap());
+    let report =
+        file::load(&cluster, file::parse(&Arc::from("store"), &list, UnknownFields::Warn).unwrap());
     assert_eq!(report.refused, []);
     cluster
 }
@@ -84,7 +85,7 @@ fn expected(cluster: &Cluster, objects: &[Value]) -> Facts {
 }
 
 fn compiled(cluster: &Cluster, kind: &str, object: &Value) -> String {
-    let dump = file::parse(&Arc::from(kind), &object.to_string()).unwrap();
+    let dump = file::parse(&Arc::from(kind), &object.to_string(), UnknownFields::Warn).unwrap();
     assert_eq!(dump.refused, [], "{object}");
     let written: &WrittenObject = &dump.objects[0].value;
     text(&cluster.compile_object(written.as_wire()).unwrap())

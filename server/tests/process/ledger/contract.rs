@@ -77,6 +77,26 @@ fn a_transaction_is_whole_or_nothing() {
 }
 
 #[test]
+fn records_are_listed_by_prefix() {
+    check(|ledger| {
+        assert_eq!(ledger.list("fence/").unwrap(), []);
+        let [v, a] = [Key::volume("n"), Key::fence("a")];
+        ledger.commit(write(&v, None, Some("v"))).unwrap();
+        ledger.commit(write(&a, None, Some("a"))).unwrap();
+        let listed = |prefix: &str| {
+            let listed = ledger.list(prefix).unwrap();
+            listed.into_iter().map(|(key, entry)| (key, Some(entry))).collect::<Vec<_>>()
+        };
+        assert_eq!(listed("fence/"), [(a.clone(), entry("a", 12))]);
+        assert_eq!(listed("identity/"), []);
+        let all = [(a.clone(), entry("a", 12)), (v.clone(), entry("v", 11))];
+        assert_eq!(listed(""), all, "in the order of the keys");
+        ledger.commit(write(&a, Some(12), None)).unwrap();
+        assert_eq!(listed("fence/"), []);
+    });
+}
+
+#[test]
 fn the_journal_has_no_gaps_and_a_bound() {
     check(|ledger| {
         let v = Key::volume("v");

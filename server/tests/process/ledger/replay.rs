@@ -55,7 +55,10 @@ impl Replay {
         if let Some((last, _)) = self.lines.last_key_value() {
             assert_eq!(line.revision, last + 1, "a gap or a repeated revision: {line:?}");
         }
-        assert!(line.time.is_some() && !line.actor.is_empty(), "{line:?}");
+        assert!(
+            line.time.is_some() && !line.actor.is_empty() && !line.claimed_actor.is_empty(),
+            "{line:?}"
+        );
         let (kind, subject) = line.subject.split_once('/').unwrap();
         if ["Granted", "Attached"].contains(&&*line.outcome) {
             let fence = self.fences.get(&line.node_name);
@@ -78,7 +81,7 @@ impl Replay {
         }
         assert_eq!(line.is_unsafe, line.outcome == "ReleasedUnsafely", "{line:?}");
         self.lines.insert(line.revision, line.clone());
-        let twice = self.by_actor.insert(line.actor.clone(), line.revision);
+        let twice = self.by_actor.insert(line.claimed_actor.clone(), line.revision);
         assert_eq!(twice, None, "one request made two changes: {line:?}");
     }
 

@@ -15,7 +15,7 @@ use berth_server::ledger::{
 
 use crate::ledger::disk::Disk;
 use crate::ledger::replay::{Exchange, Replay};
-use crate::ledger::workload::{Chance, NAMESPACE, Request, Response, Seen};
+use crate::ledger::workload::{Chance, NAMESPACE, Request, Response, Seen, call};
 
 const START: Revision = Revision(41);
 /// Limit of the requests in a life; a few hundred writes never reach it.
@@ -31,6 +31,10 @@ struct Racing {
 impl Ledger for Racing {
     fn read(&self, keys: &[Key]) -> Result<Vec<Option<Entry>>, LedgerError> {
         self.ledger.read(keys)
+    }
+
+    fn list(&self, prefix: &str) -> Result<Vec<(Key, Entry)>, LedgerError> {
+        self.ledger.list(prefix)
     }
 
     fn commit(&self, transaction: Transaction) -> Result<Revision, CommitError> {
@@ -66,7 +70,7 @@ impl Clients {
             let actor = format!("{}-{}", clients.chance.below(3), clients.n_requests);
             (clients.seen.request(&mut clients.chance, actor), clients.highest)
         };
-        let answer = call(grants, &request);
+        let answer = ask(grants, &request);
         let clients = &mut *clients.lock().unwrap();
         if let Ok(answer) = &answer {
             clients.seen.learn(answer);
@@ -78,15 +82,15 @@ impl Clients {
     }
 }
 
-fn call(grants: &Grants, request: &Request) -> Result<Response, GrantError> {
-    let now = 1_800_000_000;
+fn ask(grants: &Grants, request: &Request) -> Result<Response, GrantError> {
+    let by = &call(1_800_000_000);
     Ok(match request {
-        Request::Acquire(request) => Response::Acquire(grants.acquire_identity(request, now)?),
-        Request::Event(request) => Response::Event(grants.record_identity_event(request, now)?),
-        Request::Attach(request) => Response::Attach(grants.attach_volume(request, now)?),
-        Request::Detach(request) => Response::Detach(grants.detach_volume(request, now)?),
-        Request::Break(request) => Response::Break(grants.break_attachment(request, now)?),
-        Request::Fence(request) => Response::Fence(grants.advance_fence(request, now)?),
+        Request::Acquire(request) => Response::Acquire(grants.acquire_identity(request, by)?),
+        Request::Event(request) => Response::Event(grants.record_identity_event(request, by)?),
+        Request::Attach(request) => Response::Attach(grants.attach_volume(request, by)?),
+        Request::Detach(request) => Response::Detach(grants.detach_volume(request, by)?),
+        Request::Break(request) => Response::Break(grants.break_attachment(request, by)?),
+        Request::Fence(request) => Response::Fence(grants.advance_fence(request, by)?),
     })
 }
 
@@ -108,7 +112,7 @@ fn check(grants: &Grants, replay: &mut Replay, clients: &Mutex<Clients>) {
     let mut after = replay.last();
     loop {
         let request = ListLedgerRecordsRequest { after_revision: after, page_size: 1_000 };
-        let page = grants.list_ledger_records(&request, 0).unwrap();
+        let page = grants.list_ledger_records(&request, &call(0)).unwrap();
         if after == 0 {
             let first = page.records.first().map_or(page.revision + 1, |line| line.revision);
             assert_eq!(first, START.0 + 1);
@@ -133,12 +137,12 @@ fn check_records(grants: &Grants, replay: &Replay) {
     for n in 0..4 {
         let name = format!("pet-{n}");
         let request = GetIdentityRequest { namespace: NAMESPACE.into(), name: name.clone() };
-        let record = grants.get_identity(&request, 0).unwrap().record.unwrap();
+        let record = grants.get_identity(&request, &call(0)).unwrap().record.unwrap();
         let (uid, token) = replay.identities.get(&name).cloned().unwrap_or_default();
         assert_eq!((&record.holder_uid, record.token), (&uid, token));
         let volume = format!("v{n}");
         let request = GetVolumeRequest { volume: volume.clone() };
-        let record = grants.get_volume(&request, 0).unwrap().record.unwrap();
+        let record = grants.get_volume(&request, &call(0)).unwrap().record.unwrap();
         let (version, holders) = replay.volumes.get(&volume).cloned().unwrap_or_default();
         assert_eq!((record.version, &record.holders), (version, &holders));
     }
@@ -158,7 +162,7 @@ fn check_records(grants: &Grants, replay: &Replay) {
             name: subject.rsplit('/').next().unwrap().to_owned(),
             token: line.revision,
         };
-        assert_eq!(grants.check_token(&request, 0).unwrap().current, is_current, "{line:?}");
+        assert_eq!(grants.check_token(&request, &call(0)).unwrap().current, is_current, "{line:?}");
     }
 }
 
@@ -176,13 +180,13 @@ fn clear(grants: &Grants, replay: &Replay) {
             actor: format!("last-{n_events}"),
             ..AdvanceFenceRequest::default()
         };
-        let answer = grants.advance_fence(&request, 0).unwrap();
+        let answer = grants.advance_fence(&request, &call(0)).unwrap();
         assert_eq!(answer.outcome, "Ok", "{request:?} {answer:?}");
         answer.record.unwrap()
     };
     for node in ["n0", "n1", "n2"] {
         let request = GetFenceRequest { node_name: node.to_owned() };
-        let mut fence = grants.get_fence(&request, 0).unwrap().record.unwrap();
+        let mut fence = grants.get_fence(&request, &call(0)).unwrap().record.unwrap();
         if let Some(renewal) = fence.renewal {
             fence = advance(node, "FenceFailed", renewal.token);
         }
@@ -200,13 +204,13 @@ fn clear(grants: &Grants, replay: &Replay) {
                 actor: format!("last-{node}-{n}"),
                 ..BreakAttachmentRequest::default()
             };
-            let answer = grants.break_attachment(&request, 0).unwrap();
+            let answer = grants.break_attachment(&request, &call(0)).unwrap();
             assert!(answer.ok, "{request:?} {answer:?}");
         }
     }
     for (name, (uid, _)) in &replay.identities {
         let get = GetIdentityRequest { namespace: NAMESPACE.into(), name: name.clone() };
-        let record = grants.get_identity(&get, 0).unwrap().record.unwrap();
+        let record = grants.get_identity(&get, &call(0)).unwrap().record.unwrap();
         let request = RecordIdentityEventRequest {
             namespace: NAMESPACE.into(),
             name: name.clone(),
@@ -215,7 +219,7 @@ fn clear(grants: &Grants, replay: &Replay) {
             actor: format!("last-{name}"),
             ..RecordIdentityEventRequest::default()
         };
-        let answer = grants.record_identity_event(&request, 0).unwrap();
+        let answer = grants.record_identity_event(&request, &call(0)).unwrap();
         let expected = if record.node_name.is_empty() { "NotReleased" } else { "Released" };
         assert_eq!(answer.outcome, expected, "{answer:?}");
     }

@@ -9,6 +9,12 @@ use berth_proto::berth_v1::{
     DetachVolumeRequest, DetachVolumeResponse, FenceRecord, IdentityRecord,
     RecordIdentityEventRequest, RecordIdentityEventResponse, VolumeRecord,
 };
+use berth_server::ledger::{Blind, Call, ForceRight};
+
+/// Returns a call at this time by a user who may do everything, on a server that has seen nothing.
+pub(crate) fn call(now: i64) -> Call<'static> {
+    Call { user: "user", now, witness: &Blind, force: ForceRight::All }
+}
 
 /// SplitMix64.
 pub(crate) struct Chance(pub(crate) u64);

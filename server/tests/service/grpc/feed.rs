@@ -9,7 +9,7 @@ use berth_proto::berth_v1::{
     ApplyRequest, ExplainRequest, PlaceBatchRequest, PlaceMode, PreemptRequest,
 };
 use berth_server::feed::FeedError;
-use berth_server::feed::file::{self, LoadReport};
+use berth_server::feed::file::{self, LoadReport, UnknownFields};
 use berth_server::runtime::ServerOptions;
 use berth_testing::recorded;
 use flate2::Compression;
@@ -75,7 +75,7 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
 }
 
 fn load(world: &World, paths: &[PathBuf]) -> LoadReport {
-    world.server.load(file::read_all(paths).unwrap())
+    world.server.load(file::read_all(paths, UnknownFields::Warn).unwrap())
 }
 
 #[tokio::test]
@@ -161,7 +161,7 @@ items:
 - metadata: {namespace: a}
 ---
 kind: PodDisruptionBudget
-apiVersion: policy/v1beta1
+apiVersion: policy/v1alpha1
 metadata: {name: old, namespace: a}
 ---
 kind: PodDisruptionBudget
@@ -197,11 +197,11 @@ async fn a_dump_brings_disruption_budgets_and_nominations() {
                 "{at}:6 (document 0, item 1): PodDisruptionBudget: `metadata.name`: is missing"
             ),
             format!(
-                "{at}:8 (document 1): PodDisruptionBudget `a/old`: `apiVersion`: `policy/v1beta1` is not read; \
+                "{at}:8 (document 1): PodDisruptionBudget `a/old`: `apiVersion`: `policy/v1alpha1` is not read; \
                  a `PodDisruptionBudget` is of `policy/v1`"
             ),
             format!(
-                "{at}:12 (document 2): PodDisruptionBudget `a/odd`: `spec.selector`: invalid type: list, expected an object (LabelSelector)"
+                "{at}:15 (document 2): PodDisruptionBudget `a/odd`: `spec.selector`: invalid type: list, expected an object (LabelSelector)"
             ),
         ]
     );
@@ -218,7 +218,7 @@ async fn a_dump_brings_disruption_budgets_and_nominations() {
 #[test]
 fn whole_files_that_cannot_be_read_are_named() {
     let directory = tempfile::tempdir().unwrap();
-    let error = |path: &Path| file::read(path).unwrap_err();
+    let error = |path: &Path| file::read(path, UnknownFields::Warn).unwrap_err();
     let missing = directory.path().join("none.json");
     assert!(
         error(&missing).to_string().starts_with(&format!("cannot read `{}`: ", missing.display()))
@@ -253,11 +253,11 @@ fn broken_bytes_in_json_are_placed() {
     let directory = tempfile::tempdir().unwrap();
     let text = b"{\"kind\":\"List\",\"items\":[\n{\"kind\":\"Node\"},\n {\"kind\":\"a\xff\"}]}";
     let path = write(directory.path(), "broken.json", text);
-    let error = file::read(&path).unwrap_err().to_string();
+    let error = file::read(&path, UnknownFields::Warn).unwrap_err().to_string();
     assert_eq!(error, format!("{}:3:12: the text is not UTF-8", path.display()));
     let trailing = [gzip(NODES.as_bytes()), b"nothing of the kind".to_vec()].concat();
     let path = write(directory.path(), "trailing.gz", &trailing);
-    let error = file::read(&path).unwrap_err().to_string();
+    let error = file::read(&path, UnknownFields::Warn).unwrap_err().to_string();
     assert_eq!(
         error,
         format!(
@@ -277,8 +277,12 @@ fn pods_can_be_kept_as_they_were_written() {
         pod.spec.as_ref().is_none_or(|spec| spec.node_name.is_empty())
     };
     let cluster = berth_engine::Cluster::new();
-    let (report, kept) = file::load_files_keeping(&cluster, &paths, is_pending).unwrap();
-    assert_eq!(report, file::load_files(&berth_engine::Cluster::new(), &paths).unwrap());
+    let (report, kept) =
+        file::load_files_keeping(&cluster, &paths, UnknownFields::Warn, is_pending).unwrap();
+    assert_eq!(
+        report,
+        file::load_files(&berth_engine::Cluster::new(), &paths, UnknownFields::Warn).unwrap()
+    );
     let names: Vec<String> =
         kept.into_iter().map(|pod| pod.value.metadata.unwrap_or_default().name).collect();
     assert_eq!(names, ["bad-op", "", "pending"]);

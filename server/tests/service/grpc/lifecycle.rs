@@ -1,5 +1,7 @@
 //! `LifecycleService`: the stateful methods end to end, and the errors of the stateless methods for bad requests.
 
+mod claims;
+mod fences;
 mod handover;
 mod refusal;
 
@@ -154,8 +156,8 @@ impl Caller {
 /// Actor, subject, outcome and entitlement of each journal line.
 fn account(lines: &[LedgerRecord]) -> Vec<(&str, &str, &str, &str)> {
     let columns = lines.iter().map(|line| {
-        let LedgerRecord { actor, subject, outcome, entitlement, .. } = line;
-        (actor.as_str(), subject.as_str(), outcome.as_str(), entitlement.as_str())
+        let LedgerRecord { claimed_actor, subject, outcome, entitlement, .. } = line;
+        (claimed_actor.as_str(), subject.as_str(), outcome.as_str(), entitlement.as_str())
     });
     columns.collect()
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use berth_engine::{Policy, PolicySpec};
+use berth_proto::Quantity;
 use berth_proto::berth_v1::delta::Change;
 use berth_proto::berth_v1::{
     ExplainRequest, PlaceBatchRequest, PlaceBatchResponse, PlaceMode, PlaceRequest, TieBreak,
@@ -104,6 +105,18 @@ async fn refused_pods_name_their_field() {
     );
     let status = world.place(bad, PlaceMode::DryRun).await.unwrap_err();
     assert_eq!(violation(&status).0, "spec.containers[0].resources.requests[cpu]");
+    // What is left of a quantity that a client could not express (W-PB-10).
+    let mut lost = pod("p", "1");
+    let container = &mut lost.spec.as_mut().unwrap().containers[0];
+    let requests = &mut container.resources.as_mut().unwrap().requests;
+    requests.insert("cpu".to_owned(), Quantity::default());
+    check(
+        &mut world,
+        lost,
+        "spec.containers[0].resources.requests[cpu]",
+        "the quantity has no `string`",
+    )
+    .await;
 }
 
 #[tokio::test]

@@ -33,7 +33,11 @@ impl<S> World<S> {
         changes: impl IntoIterator<Item = Change>,
     ) -> Result<SessionServiceApplyResponse, Status> {
         let deltas = changes.into_iter().map(|change| Delta { change: Some(change) }).collect();
-        let request = SessionServiceApplyRequest { session_id: session_id.into(), deltas };
+        let request = SessionServiceApplyRequest {
+            session_id: session_id.into(),
+            deltas,
+            keep_existing: false,
+        };
         self.session.apply(request).await.map(tonic::Response::into_inner)
     }
 
@@ -64,7 +68,8 @@ impl<S> World<S> {
     }
 
     async fn commit(&mut self, session_id: &str) -> Result<SessionServiceCommitResponse, Status> {
-        let request = SessionServiceCommitRequest { session_id: session_id.into() };
+        let request =
+            SessionServiceCommitRequest { session_id: session_id.into(), ..Default::default() };
         self.session.commit(request).await.map(tonic::Response::into_inner)
     }
 

@@ -51,7 +51,11 @@ impl World {
     }
 
     pub(crate) async fn with(options: ServerOptions) -> World {
-        let server = Server::start(options).await.unwrap();
+        World::around(Server::start(options).await.unwrap()).await
+    }
+
+    /// Connects to a server that was started.
+    pub(crate) async fn around(server: Server) -> World {
         let channel = connect(&server).await;
         World::of(server, channel)
     }

@@ -74,7 +74,7 @@ async fn every_change_has_a_line_and_reading_has_none() {
     world.apply("reader", []).await.unwrap_err();
     let nominate = PreemptRequest { nominate: true, ..PreemptRequest::default() };
     world.preemption().preempt(by("scheduler", nominate)).await.unwrap_err();
-    let commit = by("scheduler", SessionServiceCommitRequest { session_id });
+    let commit = by("scheduler", SessionServiceCommitRequest { session_id, ..Default::default() });
     // Meanwhile another pod has taken room on the node.
     let status = world.session().commit(commit).await.unwrap_err();
     assert_eq!(status.code(), Code::FailedPrecondition);

@@ -2,14 +2,16 @@
 
 use berth_proto::berth_v1::delta::Change;
 use berth_proto::berth_v1::{
-    AcquireIdentityRequest, AdvanceFenceRequest, BatchEntry, Gang, PlaceBatchRequest, PlaceError,
-    PlaceMode, PlaceStreamRequest, PodKey, PreemptRequest, RecordIdentityEventRequest,
-    SessionServiceCommitRequest, SessionServiceOpenRequest, place_result,
+    AcquireIdentityRequest, AdvanceFenceRequest, BatchEntry, Gang, ListLedgerRecordsRequest,
+    PlaceBatchRequest, PlaceError, PlaceMode, PlaceStreamRequest, PodKey, PreemptRequest,
+    RecordIdentityEventRequest, SessionServiceCommitRequest, SessionServiceOpenRequest,
+    place_result,
 };
 use berth_server::auth::Role;
+use berth_server::runtime::{ForceDeletion, ServerOptions};
 use tonic::{Code, Status};
 
-use crate::roles::world::{World, bound, by, check_denied, node, pod};
+use crate::roles::world::{TOKENS, World, bound, by, check_denied, node, pod};
 
 #[tokio::test]
 async fn to_assume_takes_a_scheduler() {
@@ -136,7 +138,7 @@ async fn to_commit_a_session_takes_a_scheduler() {
         let session_id = world.session().open(open).await.unwrap().into_inner().session_id;
         // Every caller may assume pods in a session of its own.
         world.place(user, user, PlaceMode::Assume, &session_id).await.unwrap();
-        let commit = by(user, SessionServiceCommitRequest { session_id });
+        let commit = by(user, SessionServiceCommitRequest { session_id, ..Default::default() });
         let committed = world.session().commit(commit).await;
         match is_allowed {
             true => assert_eq!(committed.unwrap().into_inner().n_assumed_pods, 1),
@@ -193,4 +195,54 @@ async fn to_use_force_takes_an_administrator() {
     let decided = by("lifecycle", fence("Decide", "compute"));
     assert_eq!(client.advance_fence(decided).await.unwrap().into_inner().outcome, "Ok");
     assert!(client.advance_fence(by("admin", fence("BreakAttachment", ""))).await.is_ok());
+}
+
+/// L-GRANT-5, L-GRANT-3: with `forceDeletion: owner` the user who acquired a name may release it by force, and nobody
+/// else of the role. The journal names users, whatever actor they claim to be.
+#[tokio::test]
+async fn by_policy_the_owner_may_use_force() {
+    let world = World::with(|options, directory| {
+        let tokens = format!("{TOKENS}token-of-mate,mate,9,berth:lifecycle\n");
+        std::fs::write(directory.path().join("tokens.csv"), tokens).unwrap();
+        ServerOptions { force_deletion: ForceDeletion::Owner, ..options }
+    })
+    .await;
+    let mut client = world.lifecycle();
+    let acquire = AcquireIdentityRequest {
+        namespace: "default".to_owned(),
+        name: "db-0".to_owned(),
+        uid: "u".to_owned(),
+        actor: "admin".to_owned(),
+        ..AcquireIdentityRequest::default()
+    };
+    let force = |acknowledged| RecordIdentityEventRequest {
+        namespace: "default".to_owned(),
+        name: "db-0".to_owned(),
+        uid: "u".to_owned(),
+        r#type: "ForceDeletedByUser".to_owned(),
+        acknowledged,
+        token: 0,
+        actor: "admin".to_owned(),
+    };
+    let granted = client.acquire_identity(by("lifecycle", acquire.clone())).await.unwrap();
+    assert_eq!(granted.into_inner().record.unwrap().acquired_by, "lifecycle");
+    // Another user who reports the node does not become the owner.
+    let node = AcquireIdentityRequest { node_name: "n1".to_owned(), ..acquire.clone() };
+    let held = client.acquire_identity(by("mate", node)).await.unwrap().into_inner();
+    assert_eq!(held.record.unwrap().acquired_by, "lifecycle");
+    let refused = client.record_identity_event(by("mate", force(true))).await.unwrap_err();
+    check_denied(&refused, "mate", Role::Admin);
+    let asked = client.record_identity_event(by("lifecycle", force(false))).await.unwrap();
+    assert_eq!(asked.into_inner().outcome, "NotReleased", "not acknowledged");
+    let released = client.record_identity_event(by("lifecycle", force(true))).await.unwrap();
+    assert_eq!(released.into_inner().outcome, "ReleasedUnsafely");
+    client.acquire_identity(by("mate", acquire)).await.unwrap();
+    let released = client.record_identity_event(by("admin", force(true))).await.unwrap();
+    assert_eq!(released.into_inner().outcome, "ReleasedUnsafely", "admin may always");
+
+    let listed = client.list_ledger_records(by("reader", ListLedgerRecordsRequest::default()));
+    let lines = listed.await.unwrap().into_inner().records;
+    let actors: Vec<&str> = lines.iter().map(|line| &*line.actor).collect();
+    assert_eq!(actors, ["lifecycle", "mate", "lifecycle", "mate", "admin"]);
+    assert!(lines.iter().all(|line| line.claimed_actor == "admin"));
 }

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use berth_engine::ModelError;
-use berth_engine::lifecycle::termination;
+use berth_engine::lifecycle::termination::{self, Assumed, Stopping};
 use berth_proto::Time;
 use berth_proto::berth_v1::{
     ApplyDeleteResponse, EffectiveNodeGraceRequest, ShortenDuringTerminationRequest,
     StoppingContainer, TerminationEvent, TerminationPlanRequest,
 };
-use berth_proto::core_v1::{Container, ContainerStatus, Pod};
+use berth_proto::core_v1::Pod;
 use serde::Serialize;
 
 /// Outcome of a delete that does not wait for the node.
@@ -74,7 +74,7 @@ pub(super) fn of(
         Some((start, grace)) => (start, node_grace(grace)?.seconds),
         None => (at, new_grace),
     };
-    let containers = running(pod, first_grace, assumptions);
+    let containers = running(pod, first_grace, assumptions)?;
     if containers.is_empty() {
         return Ok(None);
     }
@@ -118,43 +118,23 @@ fn started(pod: &Pod) -> Option<(Time, i64)> {
 }
 
 /// The running containers by the pod's status: one without a status counts as not started.
-fn running(pod: &Pod, grace: i64, assumptions: &Assumptions) -> Vec<StoppingContainer> {
-    let (Some(spec), Some(status)) = (&pod.spec, &pod.status) else { return Vec::new() };
-    // A container that was signalled before and still runs does not show how long it will take.
-    let exit_after = assumptions.exit_after.filter(|_| !is_stopping(pod)).map(i64::from);
-    let stopping = |container: &Container, kind: &str| StoppingContainer {
-        name: container.name.clone(),
-        kind: kind.to_owned(),
-        exit_after_signal_seconds: exit_after,
-        pre_stop_seconds: pre_stop(container, grace, assumptions),
-        ..StoppingContainer::default()
+fn running(
+    pod: &Pod,
+    grace: i64,
+    assumptions: &Assumptions,
+) -> Result<Vec<StoppingContainer>, ModelError> {
+    let assumed = Assumed {
+        // A container that was signalled before and still runs does not show how long it will take.
+        exit_after: assumptions.exit_after.filter(|_| !is_stopping(pod)).map(i64::from),
+        pre_stop: assumptions.pre_stop.map(i64::from),
     };
-    let regular = spec
-        .containers
-        .iter()
-        .filter(|container| is_running(container, &status.container_statuses))
-        .map(|container| stopping(container, "regular"));
-    let init = spec
-        .init_containers
-        .iter()
-        .filter(|container| is_running(container, &status.init_container_statuses))
-        .map(|container| match container.restart_policy.as_deref() {
-            Some("Always") => stopping(container, "sidecar"),
-            _ => stopping(container, "init"),
-        });
-    regular.chain(init).collect()
-}
-
-fn is_running(container: &Container, statuses: &[ContainerStatus]) -> bool {
-    let status = statuses.iter().find(|status| status.name == container.name);
-    status.and_then(|status| status.state.as_ref()).is_some_and(|state| state.running.is_some())
-}
-
-/// Duration of the container's preStop hook; `None` if it has none.
-fn pre_stop(container: &Container, grace: i64, assumptions: &Assumptions) -> Option<i64> {
-    let hook = container.lifecycle.as_ref()?.pre_stop.as_ref()?;
-    Some(match &hook.sleep {
-        Some(sleep) => sleep.seconds.max(0),
-        None => assumptions.pre_stop.map_or(grace, i64::from),
-    })
+    let stopping = |container: Stopping<'_>| StoppingContainer {
+        name: container.name.to_owned(),
+        kind: container.kind.word().to_owned(),
+        exit_after_signal_seconds: container.exit_after_signal,
+        pre_stop_seconds: container.pre_stop,
+        stop_signal: container.stop_signal.unwrap_or_default().to_owned(),
+    };
+    let containers = termination::stopping_of(pod, grace, assumed)?;
+    Ok(containers.into_iter().map(stopping).collect())
 }

@@ -6,12 +6,25 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::Request;
+use axum::body::Body;
+use axum::http::HeaderMap;
 use axum::http::header::CONTENT_LENGTH;
 use http_body::Body as _;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::extender::Failure;
+/// Reason why a body was not read.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) enum Unread {
+    /// The body is larger than the limit.
+    TooLarge {
+        /// The limit in bytes.
+        limit: usize,
+    },
+    /// No memory becomes free for it.
+    Busy,
+    /// It did not arrive in time, or not completely.
+    Cut(&'static str),
+}
 
 /// Time limit for a body. kube-scheduler gives a whole call 5 s by default; a slower client is gone or malicious.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -54,36 +67,36 @@ impl Bodies {
     /// reserved as it grows, without waiting.
     ///
     /// # Errors
-    /// [`Failure::TooLarge`], before it is read if the length says so; [`Failure::Busy`] if no memory becomes free in
-    /// time; [`Failure::Cut`].
-    pub(super) async fn read(&self, request: Request) -> Result<Held, Failure> {
-        let length = request.headers().get(CONTENT_LENGTH);
+    /// [`Unread::TooLarge`], before it is read if the length says so; [`Unread::Busy`] if no memory becomes free in
+    /// time; [`Unread::Cut`].
+    pub(super) async fn read(&self, headers: &HeaderMap, body: Body) -> Result<Held, Unread> {
+        let length = headers.get(CONTENT_LENGTH);
         let length = length.and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
         let limit = self.max_bytes;
         if length.is_some_and(|length| length > limit) {
-            return Err(Failure::TooLarge { limit });
+            return Err(Unread::TooLarge { limit });
         }
         let room = self.take_room(length.unwrap_or(0)).await?;
-        let reading = self.fill(request.into_body(), length.unwrap_or(0), room);
+        let reading = self.fill(body, length.unwrap_or(0), room);
         match tokio::time::timeout(TIMEOUT, reading).await {
             Ok(read) => read,
-            Err(_) => Err(Failure::Cut("30 s were not enough")),
+            Err(_) => Err(Unread::Cut("30 s were not enough")),
         }
     }
 
     async fn fill(
         &self,
-        mut body: axum::body::Body,
+        mut body: Body,
         expected: usize,
         mut room: Option<OwnedSemaphorePermit>,
-    ) -> Result<Held, Failure> {
+    ) -> Result<Held, Unread> {
         let limit = self.max_bytes;
         let mut bytes = Vec::with_capacity(expected.min(MAX_AHEAD));
         while let Some(frame) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
-            let frame = frame.map_err(|_| Failure::Cut("the connection broke off"))?;
+            let frame = frame.map_err(|_| Unread::Cut("the connection broke off"))?;
             let Ok(data) = frame.into_data() else { continue };
             if bytes.len() + data.len() > limit {
-                return Err(Failure::TooLarge { limit });
+                return Err(Unread::TooLarge { limit });
             }
             bytes.extend_from_slice(&data);
             self.grow_room(&mut room, bytes.len())?;
@@ -96,15 +109,14 @@ impl Bodies {
         &self,
         room: &mut Option<OwnedSemaphorePermit>,
         n_bytes: usize,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), Unread> {
         let n_taken = room.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
         if n_bytes <= SMALL.max(n_taken * UNIT) {
             return Ok(());
         }
         let n_wanted = n_bytes.div_ceil(UNIT) - n_taken;
-        let n_wanted = u32::try_from(n_wanted).map_err(|_| Failure::busy())?;
-        let more =
-            self.room.clone().try_acquire_many_owned(n_wanted).map_err(|_| Failure::busy())?;
+        let n_wanted = u32::try_from(n_wanted).map_err(|_| Unread::Busy)?;
+        let more = self.room.clone().try_acquire_many_owned(n_wanted).map_err(|_| Unread::Busy)?;
         match room {
             Some(room) => room.merge(more),
             None => *room = Some(more),
@@ -112,7 +124,7 @@ impl Bodies {
         Ok(())
     }
 
-    async fn take_room(&self, n_bytes: usize) -> Result<Option<OwnedSemaphorePermit>, Failure> {
+    async fn take_room(&self, n_bytes: usize) -> Result<Option<OwnedSemaphorePermit>, Unread> {
         if n_bytes <= SMALL {
             return Ok(None);
         }
@@ -120,7 +132,7 @@ impl Bodies {
         let taking = self.room.clone().acquire_many_owned(units);
         match tokio::time::timeout(TIMEOUT, taking).await {
             Ok(Ok(room)) => Ok(Some(room)),
-            Ok(Err(_)) | Err(_) => Err(Failure::busy()),
+            Ok(Err(_)) | Err(_) => Err(Unread::Busy),
         }
     }
 }

@@ -1,0 +1,396 @@
+//! Given: the pods that a command is about, from files, folders, standard input, or the dump by name.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use berth_engine::workload::{Expansion, Workload, WorkloadKind};
+use berth_proto::core_v1::Pod;
+
+use super::backend::Backend;
+use super::input::InputArgs;
+use super::what_if::Change;
+use super::workloads::{self, Owners};
+use super::{CliError, lenient, output, pods};
+use crate::feed::file::{Dump, Located, Location};
+
+/// The names on the command line, and how files are read.
+pub(super) struct Names<'a> {
+    /// Pods and files by position, then those of `-f`.
+    named: Vec<Named<'a>>,
+    input: &'a InputArgs,
+}
+
+/// A name on the command line.
+enum Named<'a> {
+    /// A pod of the dump.
+    Pod { namespace: &'a str, name: &'a str },
+    /// A file, a folder, or `-`.
+    File(&'a Path),
+}
+
+/// What is to become of a workload.
+#[derive(Copy, Clone, Default)]
+pub(super) struct Wanted {
+    /// Number of pods of each workload, instead of its own.
+    pub(super) replicas: Option<u32>,
+    /// Whether a server keeps the placements, so that nothing can be supposed.
+    pub(super) assume: bool,
+}
+
+/// Pods that belong together: one pod, or those of a workload.
+pub(super) struct Group {
+    pub(super) pods: Vec<Pod>,
+    /// The workload that the pods were made of, without its pods.
+    pub(super) workload: Option<Expansion>,
+}
+
+/// The pods of a command.
+#[derive(Default)]
+pub(super) struct Given {
+    /// Pods and workloads in the order of the command line and of the files.
+    pub(super) groups: Vec<Group>,
+    /// Number of objects that were refused; each is reported on standard error at once.
+    pub(super) n_refused: usize,
+    /// Remarks for the reader of the answer, a sentence each.
+    pub(super) notes: Vec<String>,
+}
+
+/// A pod or a workload of a file.
+enum Item {
+    Pod(Box<Pod>),
+    Workload(Box<Located<Workload>>),
+}
+
+impl Named<'_> {
+    /// Whether the name means this pod of the dump.
+    fn is(&self, pod: &Pod) -> bool {
+        match (self, &pod.metadata) {
+            (Named::Pod { namespace, name }, Some(metadata)) => {
+                metadata.name == *name && metadata.namespace == *namespace
+            }
+            (Named::Pod { .. } | Named::File(_), _) => false,
+        }
+    }
+
+    fn text(&self) -> String {
+        match self {
+            Named::Pod { namespace, name } => format!("{namespace}/{name}"),
+            Named::File(path) => path.display().to_string(),
+        }
+    }
+}
+
+impl<'a> Names<'a> {
+    /// Sorts out what is meant: a name of `pods` is a file if there is one, or else `namespace/name` of a pod, or with
+    /// `-n` its name alone. `files` are files always.
+    pub(super) fn of(pods: &'a [String], files: &'a [PathBuf], input: &'a InputArgs) -> Names<'a> {
+        let by_position = pods.iter().map(|text| {
+            let path = Path::new(text);
+            let pod = match (text.split_once('/'), input.namespace()) {
+                (Some((namespace, name)), _) if !name.contains('/') => Some((namespace, name)),
+                (None, Some(namespace)) => Some((namespace, text.as_str())),
+                _ => None,
+            };
+            match pod {
+                Some((namespace, name)) if text != "-" && !path.exists() => {
+                    Named::Pod { namespace, name }
+                }
+                _ => Named::File(path),
+            }
+        });
+        let files = files.iter().map(|path| Named::File(path));
+        Names { named: by_position.chain(files).collect(), input }
+    }
+
+    /// Whether `pod` of the dump is named.
+    pub(super) fn is_named(&self, pod: &Pod) -> bool {
+        self.named.iter().any(|named| named.is(pod))
+    }
+
+    /// Finds the pods, and supposes the other objects of the files on a fork.
+    ///
+    /// A named pod that runs already is taken off its node first, to decide where it would go.
+    ///
+    /// # Errors
+    /// A file that cannot be read as a whole, files without pods and workloads, a name that the cluster does not have.
+    pub(super) async fn find(
+        &self,
+        wanted: Wanted,
+        backend: &mut Backend,
+    ) -> Result<Given, CliError> {
+        let mut given = Given::default();
+        let (mut items, mut beside) = (Vec::new(), Vec::new());
+        for named in &self.named {
+            match named {
+                Named::Pod { .. } => {
+                    let pod = pods::of_dump(&named.text(), backend)?;
+                    items.push(Item::Pod(Box::new(pod)));
+                }
+                Named::File(path) => {
+                    let dumps = self.input.read(path, backend.unknown_fields())?;
+                    self.take(path, dumps, &mut given, &mut items, &mut beside);
+                }
+            }
+        }
+        if items.is_empty() && given.n_refused == 0 {
+            return Err(self.hold_none(&given.notes));
+        }
+        suppose(beside, wanted, backend, &mut given).await?;
+        given.group(items, wanted, backend).await?;
+        Ok(given)
+    }
+
+    /// Finds the one pod, or the pod that stands for the one workload; `node` names the node whose pod of a DaemonSet is
+    /// meant.
+    ///
+    /// # Errors
+    /// The errors of [`Names::find`], and any other number of pods and workloads.
+    pub(super) async fn find_one(
+        &self,
+        node: Option<&str>,
+        backend: &mut Backend,
+    ) -> Result<One, CliError> {
+        let named = self.named.first().map(Named::text).unwrap_or_default();
+        self.find(Wanted::default(), backend).await?.into_one(&named, node)
+    }
+
+    /// The error for files without pods and workloads; `notes` say what they hold.
+    fn hold_none(&self, notes: &[String]) -> CliError {
+        let names: Vec<String> =
+            self.named.iter().map(|named| format!("`{}`", named.text())).collect();
+        let verb = if names.len() == 1 { "holds" } else { "hold" };
+        let none =
+            format!("{} {verb} no Pod, and no workload such as a Deployment", names.join(", "));
+        let lines: Vec<&str> =
+            [none.as_str()].into_iter().chain(notes.iter().map(String::as_str)).collect();
+        CliError::Request(lines.join("\n  "))
+    }
+
+    /// Takes the objects of one file or folder.
+    fn take(
+        &self,
+        path: &Path,
+        dumps: Vec<Dump>,
+        given: &mut Given,
+        items: &mut Vec<Item>,
+        beside: &mut Vec<Located<Change>>,
+    ) {
+        let mut ignored: BTreeMap<String, usize> = BTreeMap::new();
+        for dump in dumps {
+            let misspelt = &dump.misspelt_kinds;
+            let refused = dump.refused.iter().map(ToString::to_string);
+            for line in refused.chain(misspelt.lines()) {
+                output::note(&format!("refused: {line}"));
+            }
+            given.n_refused += dump.refused.len() + misspelt.listed.len() + misspelt.n_more;
+            lenient::warn(&dump.warnings);
+            let is_misspelt =
+                |kind: &str| misspelt.listed.iter().any(|fault| fault.object.starts_with(kind));
+            for (kind, n) in dump.ignored_kinds.iter().filter(|(kind, _)| !is_misspelt(kind)) {
+                *ignored.entry(kind.clone()).or_default() += n;
+            }
+            sort(dump, items, beside);
+        }
+        for (kind, n) in ignored {
+            given.notes.push(format!(
+                "`{}`: {} of kind {kind}: placements do not depend on such",
+                path.display(),
+                output::count(n, "object")
+            ));
+        }
+    }
+}
+
+/// Adds the pods and workloads of one file to the items, in file order, and the other objects to those beside.
+fn sort(dump: Dump, items: &mut Vec<Item>, beside: &mut Vec<Located<Change>>) {
+    let mut found: Vec<(Location, Item)> = Vec::new();
+    for Located { value: pod, location } in dump.pods {
+        found.push((location, Item::Pod(Box::new(pod))));
+    }
+    let mut workloads = dump.workloads;
+    for Located { value, location } in dump.objects {
+        match value.into_workload() {
+            Ok(value) => workloads.push(Located { value, location }),
+            Err(other) => beside.push(Located { value: Change::Object(other), location }),
+        }
+    }
+    for workload in workloads {
+        found.push((workload.location.clone(), Item::Workload(Box::new(workload))));
+    }
+    for Located { value, location } in dump.nodes {
+        beside.push(Located { value: Change::Node(Box::new(value)), location });
+    }
+    // Kinds are read apart.
+    found.sort_by_key(|(at, _)| (at.document, at.item));
+    items.extend(found.into_iter().map(|(_, item)| item));
+}
+
+/// Supposes objects that are given beside the pods: a chart's Services and claims, for example.
+async fn suppose(
+    beside: Vec<Located<Change>>,
+    wanted: Wanted,
+    backend: &mut Backend,
+    given: &mut Given,
+) -> Result<(), CliError> {
+    if beside.is_empty() {
+        return Ok(());
+    }
+    let mut counts: BTreeMap<&'static str, usize> = BTreeMap::new();
+    for object in &beside {
+        *counts.entry(object.value.kind()).or_default() += 1;
+    }
+    let kinds: Vec<String> = counts.iter().map(|(kind, n)| output::count(*n, kind)).collect();
+    let kinds = kinds.join(", ");
+    if wanted.assume {
+        given.notes.push(format!(
+            "{kinds} of the files not supposed: `--assume` takes the cluster as it is"
+        ));
+        return Ok(());
+    }
+    given.notes.push(format!("{kinds} of the files supposed to exist"));
+    backend.fork_if_live().await?;
+    let (changes, locations): (Vec<Change>, Vec<Location>) =
+        beside.into_iter().map(|object| (object.value, object.location)).unzip();
+    for (index, reason) in backend.apply(changes).await? {
+        match locations.get(index) {
+            Some(location) => output::note(&format!("refused: {location}: {reason}")),
+            None => output::note(&format!("refused: {reason}")),
+        }
+        given.n_refused += 1;
+    }
+    Ok(())
+}
+
+impl Given {
+    /// Expands the workloads among the items, and keeps the order.
+    async fn group(
+        &mut self,
+        items: Vec<Item>,
+        wanted: Wanted,
+        backend: &mut Backend,
+    ) -> Result<(), CliError> {
+        let pods = items.iter().filter_map(|item| match item {
+            Item::Pod(pod) => Some(&**pod),
+            Item::Workload(_) => None,
+        });
+        let given = items.iter().filter_map(|item| match item {
+            Item::Pod(_) => None,
+            Item::Workload(workload) => Some(&workload.value),
+        });
+        let owners = Owners::of(pods, given);
+        let mut slots = Vec::new();
+        let mut to_expand = Vec::new();
+        for item in items {
+            match item {
+                Item::Pod(pod) => slots.push(Some(Group { pods: vec![*pod], workload: None })),
+                Item::Workload(workload) if owners.has(&workload.value) => {
+                    let name = workload.value.metadata().map_or("", |metadata| &metadata.name);
+                    let kind = workload.value.kind();
+                    self.notes.push(format!(
+                        "{kind} `{name}` is not expanded: what it owns is given too"
+                    ));
+                }
+                Item::Workload(workload) => {
+                    if wanted.assume {
+                        return Err(not_assumed(workload.value.kind(), &workload.location));
+                    }
+                    slots.push(None);
+                    to_expand.push(*workload);
+                }
+            }
+        }
+        let expanded = workloads::expand(to_expand, wanted.replicas, backend).await?;
+        let mut expanded = expanded.into_iter();
+        for slot in slots {
+            let group = match slot {
+                Some(group) => group,
+                None => match expanded.next() {
+                    Some(Ok(mut expansion)) => {
+                        self.notes.append(&mut expansion.notes);
+                        let pods = std::mem::take(&mut expansion.pods);
+                        Group { pods, workload: Some(expansion) }
+                    }
+                    Some(Err(refused)) => {
+                        output::note(&format!("refused: {refused}"));
+                        self.n_refused += 1;
+                        continue;
+                    }
+                    None => continue,
+                },
+            };
+            self.groups.push(group);
+        }
+        Ok(())
+    }
+
+    /// The one pod, or the pod that stands for the one workload; `node` names the node whose pod of a DaemonSet is
+    /// meant. `named` is the command's argument, for messages.
+    ///
+    /// # Errors
+    /// Any other number of pods and workloads, a workload without pods.
+    fn into_one(mut self, named: &str, node: Option<&str>) -> Result<One, CliError> {
+        let n_refused = self.n_refused;
+        if self.groups.len() != 1 || n_refused > 0 {
+            let n_pods: usize = self.groups.iter().map(|group| group.pods.len()).sum();
+            let n_workloads = self.groups.iter().filter(|group| group.workload.is_some()).count();
+            let workloads = match n_workloads {
+                0 => String::new(),
+                n => format!(" of {}", output::count(n, "workload")),
+            };
+            return Err(CliError::Request(format!(
+                "`{named}` holds {n_pods} pods{workloads} ({n_refused} refused), one is decided at a time"
+            )));
+        }
+        let Some(Group { pods, workload }) = self.groups.pop() else {
+            return Err(CliError::Request(format!("`{named}` holds no pod")));
+        };
+        let n_pods = pods.len();
+        let position = node.and_then(|node| pods.iter().position(|pod| is_daemon_of(pod, node)));
+        let pod = pods.into_iter().nth(position.unwrap_or(0));
+        let Some(pod) = pod else {
+            let name = workload.as_ref().map(workloads::name_of).unwrap_or_default();
+            let mut reason = format!("{name} makes no pods");
+            for note in &self.notes {
+                reason = format!("{reason}\n  {note}");
+            }
+            return Err(CliError::Request(reason));
+        };
+        if let Some(workload) = workload.as_ref().filter(|_| n_pods > 1) {
+            let name = workloads::name_of(workload);
+            let which = match (workload.kind, position) {
+                (WorkloadKind::DaemonSet, Some(_)) => "the one of this node",
+                _ => "the first",
+            };
+            self.notes.push(format!(
+                "{name} makes {}; this is about {which}, as if it were alone",
+                output::count(n_pods, "pod")
+            ));
+        }
+        Ok(One { pod, workload, notes: self.notes })
+    }
+}
+
+/// The pod of a command that is about one.
+pub(super) struct One {
+    pub(super) pod: Pod,
+    /// The workload that the pod was made of, without its pods.
+    pub(super) workload: Option<Expansion>,
+    pub(super) notes: Vec<String>,
+}
+
+fn not_assumed(kind: WorkloadKind, location: &Location) -> CliError {
+    CliError::Request(format!(
+        "{location}: `--assume` takes pods, not a {kind}: the names of its pods are not known before they are created"
+    ))
+}
+
+/// Whether the pod's required node affinity names this node, as that of a DaemonSet's pod does.
+fn is_daemon_of(pod: &Pod, node: &str) -> bool {
+    let affinity = pod.spec.as_ref().and_then(|spec| spec.affinity.as_ref());
+    let affinity = affinity.and_then(|affinity| affinity.node_affinity.as_ref());
+    let required = affinity
+        .and_then(|affinity| affinity.required_during_scheduling_ignored_during_execution.as_ref());
+    let terms = required.into_iter().flat_map(|required| &required.node_selector_terms);
+    let mut fields = terms.flat_map(|term| &term.match_fields);
+    fields.any(|field| field.key == "metadata.name" && field.values == [node])
+}

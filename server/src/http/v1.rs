@@ -1,0 +1,370 @@
+//! `/v1`: the deciding calls in Kubernetes' own JSON. A request is translated to protobuf and answered by the services
+//! that answer gRPC, through the same layer: it authenticates, admits, limits, counts, audits and traces the call. The
+//! response is translated back.
+
+mod failure;
+mod message;
+mod objects;
+mod origin;
+pub(super) mod parameters;
+pub(super) mod route;
+mod translate;
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::{Request, State as Shared};
+use axum::http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method};
+use axum::response::Response;
+use axum::routing::any;
+use http_body_util::BodyExt as _;
+use prost::bytes::Buf;
+use tower_service::Service;
+
+use super::body::{Bodies, Held};
+use crate::net::Peer;
+pub(super) use crate::service::REQUEST_ID;
+use crate::service::{Deadline, State};
+use failure::Failure;
+use message::OneMessage;
+pub(super) use objects::kinds;
+use parameters::Parameters;
+use route::Route;
+use translate::{Form, Translated, translate};
+
+/// Size up to which a request is translated, or a response written, on the thread where it arrived.
+const SHORT_BYTES: usize = 64 << 10;
+/// Headers of a request that its call gets.
+const PASSED_ON: [HeaderName; 4] = [
+    AUTHORIZATION,
+    HeaderName::from_static(REQUEST_ID),
+    HeaderName::from_static("traceparent"),
+    HeaderName::from_static("tracestate"),
+];
+/// Header of a response that repeats an earlier one.
+const REPLAYED: HeaderName = HeaderName::from_static("berth-replayed");
+
+/// The services that answer calls, behind the layer around every call.
+#[derive(Clone)]
+pub(crate) struct Calls(Arc<dyn Fn(http::Request<tonic::body::Body>) -> Calling + Send + Sync>);
+
+type Calling = Pin<Box<dyn Future<Output = http::Response<tonic::body::Body>> + Send>>;
+
+impl Calls {
+    /// Calls through a service that is ready at any time.
+    pub(crate) fn new<S, B>(service: S) -> Calls
+    where
+        S: Service<
+                http::Request<tonic::body::Body>,
+                Response = http::Response<B>,
+                Error = Infallible,
+            >,
+        S: Clone + Send + Sync + 'static,
+        S::Future: Send + 'static,
+        B: http_body::Body<Error = tonic::Status> + Send + 'static,
+    {
+        Calls(Arc::new(move |request| {
+            let answering = service.clone().call(request);
+            Box::pin(async move {
+                match answering.await {
+                    Ok(response) => response.map(|body| {
+                        let body = body.map_frame(|frame| frame.map_data(copied));
+                        tonic::body::Body::new(body)
+                    }),
+                    Err(never) => match never {},
+                }
+            })
+        }))
+    }
+}
+
+/// The data in one buffer, taken as a whole.
+fn copied(mut data: impl Buf) -> Bytes {
+    data.copy_to_bytes(data.remaining())
+}
+
+/// A request that a body stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TranslatedBody {
+    /// Path on the HTTP port of the call that answers.
+    pub path: &'static str,
+    /// Path of its RPC.
+    pub rpc: &'static str,
+    /// The request in protobuf.
+    pub message: Vec<u8>,
+    /// The JSON form of the request, unless it has none.
+    pub json: Option<String>,
+}
+
+/// Translates a body that is posted to `path` with a query, without calling anything.
+///
+/// # Errors
+/// The reason for which it is refused.
+pub(crate) fn translated(
+    path: &str,
+    query: &str,
+    content_type: &str,
+    body: &[u8],
+) -> Result<TranslatedBody, String> {
+    let text = |failure: Failure| failure.message().to_owned();
+    let route = route::find(path).ok_or_else(|| text(Failure::no_such_path(path)))?;
+    let value = HeaderValue::from_str(content_type).map_err(|error| error.to_string())?;
+    let form = form(&HeaderMap::from_iter([(CONTENT_TYPE, value)])).map_err(text)?;
+    let parameters = Parameters::of(query).map_err(text)?;
+    let Translated { route, message } = translate(route, form, &parameters, body).map_err(text)?;
+    let json = route.request_json(&message).ok();
+    Ok(TranslatedBody { path: &route.path, rpc: route.operation.path, message, json })
+}
+
+/// State that the routes share.
+struct Shares {
+    state: Arc<State>,
+    calls: Calls,
+    bodies: Bodies,
+}
+
+/// The routes below `/v1`.
+pub(super) fn routes(state: Arc<State>, calls: Calls) -> Router {
+    let bodies = Bodies::new(state.limits.max_message_bytes);
+    Router::new().route("/v1/{*call}", any(serve)).with_state(Arc::new(Shares {
+        state,
+        calls,
+        bodies,
+    }))
+}
+
+async fn serve(Shared(shares): Shared<Arc<Shares>>, request: Request) -> Response {
+    let path = request.uri().path();
+    let Some(route) = route::find(path) else {
+        return Failure::no_such_path(path).response();
+    };
+    if *request.method() != Method::POST {
+        return Failure::only_post().response();
+    }
+    if origin::is_of_another_site(request.headers()) {
+        return Failure::other_site().response();
+    }
+    let (parts, body) = request.into_parts();
+    let parameters = Parameters::of(parts.uri.query().unwrap_or_default());
+    let is_pretty = parameters.as_ref().is_ok_and(|parameters| parameters.is_pretty);
+    match answer(&shares, route, parts, parameters, body).await {
+        Ok(answer) => answer.response(&shares.state, is_pretty).await,
+        Err(failure) => failure.response(),
+    }
+}
+
+/// Reason why the message of a request cannot be passed on.
+enum Stop {
+    Failure(Failure),
+    /// Another call answers.
+    Elsewhere(Translated),
+}
+
+/// A response to a call.
+struct Answer {
+    route: &'static Route,
+    message: Bytes,
+    replayed: Option<HeaderValue>,
+}
+
+async fn answer(
+    shares: &Arc<Shares>,
+    route: &'static Route,
+    parts: Parts,
+    parameters: Result<Parameters, Failure>,
+    body: Body,
+) -> Result<Answer, Failure> {
+    let timeout = parameters.as_ref().ok().and_then(|parameters| parameters.timeout);
+    let head = Head { peer: parts.extensions.get().cloned(), headers: passed_on(&parts.headers) };
+    let stop = Arc::new(OnceLock::new());
+    let reading = {
+        let (shares, headers) = (shares.clone(), parts.headers);
+        async move {
+            let translated = read(&shares, route, &headers, parameters, body).await;
+            match translated.map_err(Stop::Failure)? {
+                Translated { route: other, message } if std::ptr::eq(other, route) => Ok(message),
+                elsewhere => Err(Stop::Elsewhere(elsewhere)),
+            }
+        }
+    };
+    let message = OneMessage::new(reading, stop.clone(), |stop| match stop {
+        Stop::Failure(failure) => failure.to_status(),
+        Stop::Elsewhere(_) => tonic::Status::aborted("another method answers"),
+    });
+    let called = head.call(shares, route, timeout, tonic::body::Body::new(message)).await;
+    match Arc::into_inner(stop).and_then(OnceLock::into_inner) {
+        None => called,
+        Some(Stop::Failure(failure)) => Err(failure),
+        Some(Stop::Elsewhere(Translated { route, message })) => {
+            let reading = async move { Ok(message) };
+            let message = OneMessage::new(reading, Arc::default(), Failure::to_status);
+            head.call(shares, route, timeout, tonic::body::Body::new(message)).await
+        }
+    }
+}
+
+/// Reads a body and translates it.
+async fn read(
+    shares: &Shares,
+    route: &'static Route,
+    headers: &HeaderMap,
+    parameters: Result<Parameters, Failure>,
+    body: Body,
+) -> Result<Translated, Failure> {
+    let (parameters, form) = (parameters?, form(headers)?);
+    let body = shares.bodies.read(headers, body).await?;
+    // Objects are read by several threads, and YAML takes its time.
+    if body.len() <= SHORT_BYTES && form == Form::Json && !is_object(route, &body) {
+        return translate(route, form, &parameters, &body);
+    }
+    let translate = move |body: Held| translate(route, form, &parameters, &body);
+    shares.state.pool.run(Deadline(None), move |_| translate(body)).await?
+}
+
+fn is_object(route: &Route, body: &[u8]) -> bool {
+    std::str::from_utf8(body).is_ok_and(|text| translate::is_object(text, route))
+}
+
+/// The text format of a body by its `Content-Type`.
+fn form(headers: &HeaderMap) -> Result<Form, Failure> {
+    if let Some(encoding) = headers.get(CONTENT_ENCODING)
+        && encoding != "identity"
+    {
+        return Err(Failure::unsupported_type("a body with a `Content-Encoding` is not read"));
+    }
+    let Some(given) = headers.get(CONTENT_TYPE) else { return Ok(Form::Yaml) };
+    let given = given.to_str().unwrap_or_default();
+    let essence = given.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    match &*essence {
+        "application/json" => Ok(Form::Json),
+        // curl calls every body a form unless it is told otherwise.
+        "application/yaml"
+        | "application/x-yaml"
+        | "text/yaml"
+        | "text/x-yaml"
+        | "application/x-www-form-urlencoded" => Ok(Form::Yaml),
+        _ => Err(Failure::unsupported_type(format!(
+            "the body is of type `{given}`; `application/json` and `application/yaml` are read"
+        ))),
+    }
+}
+
+/// The headers that a call gets.
+fn passed_on(headers: &HeaderMap) -> HeaderMap {
+    let mut passed = HeaderMap::new();
+    for name in &PASSED_ON {
+        for value in headers.get_all(name) {
+            passed.append(name, value.clone());
+        }
+    }
+    passed
+}
+
+/// The head of a request.
+struct Head {
+    peer: Option<Arc<Peer>>,
+    headers: HeaderMap,
+}
+
+impl Head {
+    /// Calls the RPC of `route`.
+    async fn call(
+        &self,
+        shares: &Shares,
+        route: &'static Route,
+        timeout: Option<Duration>,
+        body: tonic::body::Body,
+    ) -> Result<Answer, Failure> {
+        let mut request = http::Request::new(body);
+        *request.method_mut() = Method::POST;
+        *request.uri_mut() = http::Uri::from_static(route.operation.path);
+        *request.headers_mut() = self.headers.clone();
+        let headers = request.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+        if let Some(timeout) = timeout.and_then(grpc_timeout) {
+            headers.insert("grpc-timeout", timeout);
+        }
+        if let Some(peer) = &self.peer {
+            request.extensions_mut().insert(peer.clone());
+        }
+        let (parts, body) = (shares.calls.0)(request).await.into_parts();
+        let collected = message::collect(&parts.headers, body).await;
+        let message = collected.map_err(|status| Failure::of_status(&status))?;
+        Ok(Answer { route, message, replayed: parts.headers.get(REPLAYED).cloned() })
+    }
+}
+
+/// The value of `grpc-timeout`: up to 8 digits, rounded up to the finest unit that holds the duration.
+fn grpc_timeout(timeout: Duration) -> Option<HeaderValue> {
+    const MAX: u128 = 99_999_999;
+    let units = [(1, "n"), (1_000, "u"), (1_000_000, "m"), (1_000_000_000, "S")];
+    let fitting = units.iter().find(|(nanos, _)| timeout.as_nanos().div_ceil(*nanos) <= MAX);
+    let (nanos, unit) = fitting.unwrap_or(&units[3]);
+    let n = timeout.as_nanos().div_ceil(*nanos).min(MAX);
+    HeaderValue::from_str(&format!("{n}{unit}")).ok()
+}
+
+impl Answer {
+    async fn response(self, state: &State, is_pretty: bool) -> Response {
+        let Answer { route, message, replayed } = self;
+        let written = if message.len() <= SHORT_BYTES {
+            route.json(&message, is_pretty)
+        } else {
+            let writing = move |_: &_| route.json(&message, is_pretty);
+            state.pool.run(Deadline(None), writing).await.unwrap_or_else(|error| Err(error.into()))
+        };
+        let text = match written {
+            Ok(text) => text,
+            Err(failure) => return failure.response(),
+        };
+        let mut response = Response::new(Body::from(text));
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        if let Some(replayed) = replayed {
+            headers.insert(REPLAYED, replayed);
+        }
+        response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_timeout_keeps_its_length_within_eight_digits() {
+        let header = |timeout| grpc_timeout(timeout).unwrap().to_str().unwrap().to_owned();
+        assert_eq!(header(Duration::ZERO), "0n");
+        assert_eq!(header(Duration::from_nanos(99_999_999)), "99999999n");
+        assert_eq!(header(Duration::from_millis(100)), "100000u");
+        assert_eq!(header(Duration::from_secs(100)), "100000m");
+        assert_eq!(header(Duration::from_nanos(100_000_001)), "100001u");
+        assert_eq!(header(Duration::from_secs(100_000)), "100000S");
+        assert_eq!(header(Duration::MAX), "99999999S");
+    }
+
+    #[test]
+    fn bodies_are_json_or_yaml() {
+        let form = |given: &'static str| {
+            let headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(given))]);
+            form(&headers).ok()
+        };
+        assert_eq!(form("application/json; charset=utf-8"), Some(Form::Json));
+        assert_eq!(form("Application/YAML"), Some(Form::Yaml));
+        assert_eq!(form("application/x-www-form-urlencoded"), Some(Form::Yaml));
+        assert_eq!(form("text/yaml"), Some(Form::Yaml));
+        for other in
+            ["text/plain", "application/grpc", "multipart/form-data", "", "application/xml"]
+        {
+            assert_eq!(form(other), None, "{other}");
+        }
+        assert_eq!(super::form(&HeaderMap::new()).ok(), Some(Form::Yaml));
+    }
+}

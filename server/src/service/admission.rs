@@ -1,0 +1,229 @@
+//! Admission of the pods of a request that asks for it: the engine's rules on the target's snapshot, and their result
+//! in wire form. Requests without `admit` pay one test of a flag.
+
+use berth_engine as engine;
+use berth_engine::{AdmissionContext, Cluster, ModelError, ObjectKey, ObjectKind};
+use berth_proto::berth_v1::{self as wire, BatchEntry};
+use berth_proto::core_v1;
+
+use super::error::CallError;
+use super::placement::entries::{self, Compiled};
+use crate::escape::{presentable, presentable_path};
+use crate::feed::object_name;
+use crate::policy::Profiles;
+
+/// Admits the one pod of a request if `admit` is set; `None` if that changed nothing. An absent pod is left to the handler, which refuses it.
+///
+/// # Errors
+/// [`CallError::NotAdmitted`] if the API server would refuse the pod.
+pub(crate) fn admit(
+    cluster: &Cluster,
+    pod: Option<&mut core_v1::Pod>,
+    admit: bool,
+) -> Result<Option<wire::Admission>, CallError> {
+    match pod {
+        Some(pod) if admit => admit_one(&cluster.snapshot(), pod, 0, 1),
+        Some(_) | None => Ok(None),
+    }
+}
+
+#[cold]
+fn admit_one(
+    snapshot: &engine::Snapshot,
+    pod: &mut core_v1::Pod,
+    index: usize,
+    n_replicas: u32,
+) -> Result<Option<wire::Admission>, CallError> {
+    let context = AdmissionContext { snapshot, position: index as u64, n_replicas };
+    let admitted = engine::admit_pod(pod, context).map_err(CallError::NotAdmitted)?;
+    let has_nothing = admitted.filled.is_empty() && admitted.warnings.is_empty();
+    Ok((!has_nothing).then(|| admission(admitted, index)))
+}
+
+/// Compiles the entries of a request, admitted first if `admit` is set. A refused pod is an error in its entry's place.
+pub(crate) fn compile<'s>(
+    cluster: &Cluster,
+    profiles: &'s Profiles,
+    entries: Vec<BatchEntry>,
+    admit: bool,
+) -> (Vec<Compiled<'s>>, Vec<wire::Admission>) {
+    if admit {
+        admit_entries(cluster, profiles, entries)
+    } else {
+        (entries::compile(cluster, profiles, entries), Vec::new())
+    }
+}
+
+/// Admits the claims that a batch creates (A-SC-1, A-LIM-6); returns the refused ones by their positions, with the
+/// object and the error. Claims that the cluster has are left alone.
+pub(crate) fn admit_claims(
+    snapshot: &engine::Snapshot,
+    deltas: &mut [wire::Delta],
+) -> Vec<(usize, (String, ModelError))> {
+    let mut refused = Vec::new();
+    for (index, delta) in deltas.iter_mut().enumerate() {
+        let Some(wire::delta::Change::UpsertPersistentVolumeClaim(claim)) = &mut delta.change
+        else {
+            continue;
+        };
+        if let Err(error) = admit_new_claim(snapshot, claim) {
+            let object = object_name("PersistentVolumeClaim", claim.metadata.as_ref());
+            refused.push((index, (object, error)));
+        }
+    }
+    refused
+}
+
+/// Admits a claim, unless the cluster has it already.
+///
+/// # Errors
+/// The field of a claim that a limit range of its namespace forbids.
+pub(crate) fn admit_new_claim(
+    snapshot: &engine::Snapshot,
+    claim: &mut core_v1::PersistentVolumeClaim,
+) -> Result<(), ModelError> {
+    let metadata = claim.metadata.clone().unwrap_or_default();
+    let namespace = if metadata.namespace.is_empty() { "default" } else { &metadata.namespace };
+    let key = ObjectKey::new(ObjectKind::PersistentVolumeClaim, namespace, &metadata.name);
+    if snapshot.has_object(&key) {
+        return Ok(());
+    }
+    let admitted = engine::admit_claim(claim, snapshot);
+    admitted.map(drop).map_err(|error| ModelError { field: error.field, reason: error.reason })
+}
+
+#[cold]
+fn admit_entries<'s>(
+    cluster: &Cluster,
+    profiles: &'s Profiles,
+    mut entries: Vec<BatchEntry>,
+) -> (Vec<Compiled<'s>>, Vec<wire::Admission>) {
+    let snapshot = cluster.snapshot();
+    let (mut admissions, mut refused) = (Vec::new(), Vec::new());
+    for (index, entry) in entries.iter_mut().enumerate() {
+        let Some(pod) = &mut entry.pod else { continue };
+        match admit_one(&snapshot, pod, index, entry.replicas.max(1)) {
+            Ok(admission) => admissions.extend(admission),
+            Err(error) => refused.push((index, error)),
+        }
+    }
+    let mut compiled = entries::compile(cluster, profiles, entries);
+    for (index, error) in refused {
+        if let Some((entry, _)) = compiled.get_mut(index) {
+            *entry = Err(error);
+        }
+    }
+    (compiled, admissions)
+}
+
+fn admission(admitted: engine::Admitted, index: usize) -> wire::Admission {
+    let engine::Admitted { filled, warnings } = admitted;
+    let change = |filled: engine::Filled| wire::AdmissionChange {
+        field: presentable_path(&filled.field),
+        value: presentable(&filled.value),
+        source: presentable(&filled.source),
+    };
+    let warning = |warning: engine::AdmissionWarning| wire::AdmissionWarning {
+        source: presentable(&warning.source),
+        message: presentable(&warning.message),
+        quota: warning.quota.map(|quota| wire::QuotaExcess {
+            resource: presentable(&quota.resource),
+            requested: quota.requested,
+            used: quota.used,
+            hard: quota.hard,
+        }),
+    };
+    wire::Admission {
+        admitted: filled.into_iter().map(change).collect(),
+        warnings: warnings.into_iter().map(warning).collect(),
+        index: super::convert::saturate(index),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::service::fixture;
+    use tonic::Code;
+
+    #[test]
+    fn only_requests_that_ask_are_admitted() {
+        let state = fixture::state(&[("n0", "4")]);
+        let mut pod = fixture::pod("p", "1", 0);
+        let before = pod.clone();
+        assert_eq!(admit(&state.cluster, Some(&mut pod), false), Ok(None));
+        assert_eq!(pod, before);
+        let admission = admit(&state.cluster, Some(&mut pod), true).unwrap().unwrap();
+        let fields: Vec<&str> = admission.admitted.iter().map(|it| it.field.as_str()).collect();
+        assert!(fields.contains(&"spec.restartPolicy"), "{fields:?}");
+        assert_eq!(admit(&state.cluster, None, true), Ok(None));
+    }
+
+    #[test]
+    fn a_missing_object_is_a_failed_precondition_and_a_bad_field_an_invalid_argument() {
+        let state = fixture::state(&[("n0", "4")]);
+        let refused = |change: fn(&mut core_v1::PodSpec)| {
+            let mut pod = fixture::pod("p", "1", 0);
+            change(pod.spec.as_mut().unwrap());
+            let error = admit(&state.cluster, Some(&mut pod), true).unwrap_err();
+            (error.code(), error.to_place_error().field)
+        };
+        assert_eq!(
+            refused(|spec| spec.priority_class_name = "gone".to_owned()),
+            (Code::FailedPrecondition, "spec.priorityClassName".to_owned())
+        );
+        assert_eq!(
+            refused(|spec| spec.restart_policy = "Sometimes".to_owned()),
+            (Code::InvalidArgument, "spec.restartPolicy".to_owned())
+        );
+    }
+
+    /// A-SC-1: a claim that is there stays as it is.
+    #[test]
+    fn new_claims_get_the_default_class() {
+        let state = fixture::state(&[("n0", "4")]);
+        let claim = |name: &str| -> core_v1::PersistentVolumeClaim {
+            let json = format!(
+                r#"{{"metadata": {{"name": "{name}"}}, "spec": {{"accessModes": ["ReadWriteOnce"],
+                    "resources": {{"requests": {{"storage": "1Gi"}}}}}}}}"#
+            );
+            serde_json::from_str(&json).unwrap()
+        };
+        let class: berth_proto::storage_v1::StorageClass = serde_json::from_str(
+            r#"{"metadata": {"name": "fast", "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}},
+                "provisioner": "disk.example.com"}"#,
+        )
+        .unwrap();
+        let change = |change| wire::Delta { change: Some(change) };
+        let there = vec![
+            change(wire::delta::Change::UpsertStorageClass(class)),
+            change(wire::delta::Change::UpsertPersistentVolumeClaim(claim("old"))),
+        ];
+        let compiled = crate::service::cluster::delta::compile(&state.cluster, there);
+        let applied = crate::service::cluster::delta::apply_compiled(&state.cluster, compiled);
+        assert_eq!(applied.rejections, []);
+        let mut deltas = ["old", "new"]
+            .map(|name| change(wire::delta::Change::UpsertPersistentVolumeClaim(claim(name))));
+        assert_eq!(admit_claims(&state.cluster.snapshot(), &mut deltas), []);
+        let classes = deltas.map(|delta| match delta.change {
+            Some(wire::delta::Change::UpsertPersistentVolumeClaim(claim)) => {
+                claim.spec.and_then(|spec| spec.storage_class_name)
+            }
+            _ => None,
+        });
+        assert_eq!(classes, [None, Some("fast".to_owned())]);
+    }
+
+    #[test]
+    fn a_refused_entry_keeps_its_place() {
+        let state = fixture::state(&[("n0", "4")]);
+        let mut bad = fixture::pod("bad", "1", 0);
+        bad.spec.as_mut().unwrap().containers.clear();
+        let entries = [bad, fixture::pod("good", "1", 0)];
+        let entries = entries.iter().map(|pod| fixture::entry(pod, 1)).collect();
+        let (compiled, admissions) = compile(&state.cluster, &state.profiles, entries, true);
+        let [(bad, _), (good, _)] = &compiled[..] else { panic!("{}", compiled.len()) };
+        assert!(matches!(bad, Err(CallError::NotAdmitted(_))) && good.is_ok());
+        assert_eq!(admissions.iter().map(|it| it.index).collect::<Vec<_>>(), [1]);
+    }
+}

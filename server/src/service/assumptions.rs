@@ -1,0 +1,332 @@
+//! Assumptions: pods that were assumed in the live cluster for callers, each with a token and, as a rule, a time to live
+//! (S-CCH-5).
+//!
+//! The engine knows which pods are assumed and has no clock; this is the clock beside it. The engine's stamp of an
+//! assumption ties the two: whatever ends an assumption from here names its stamp, so that a late end never meets a
+//! later assumption of the pod, nor a pod that a feed has confirmed. Neither lock is taken while the other is held.
+
+pub(crate) mod error;
+mod table;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use berth_engine::{AssumptionStamp, Cluster, PodKey, PodStanding};
+use berth_proto::berth_v1 as wire;
+
+use super::error::CallError;
+use crate::clock;
+use crate::telemetry::{AssumptionCounts, AssumptionEnd};
+use error::AssumptionError;
+use table::{Entry, Table};
+
+/// Maximum number of pods that are taken out of the cluster, or looked up in it, under one lock of its writer.
+const HOLD: usize = 1_024;
+/// Longest time to live that a request may ask for.
+const MAX_TTL: Duration = Duration::from_secs(366 * 24 * 60 * 60);
+/// Number of assumptions that may be over without being forgotten, besides as many as are not.
+const MAX_ENDED: usize = 1_024;
+
+/// The assumptions of a server.
+pub(crate) struct Assumptions {
+    cluster: Arc<Cluster>,
+    /// Time to live of requests that name none; `None` if they have none.
+    default_ttl: Option<Duration>,
+    next_token: AtomicU64,
+    counts: AssumptionCounts,
+    table: Mutex<Table>,
+}
+
+/// A pod that was just assumed.
+#[derive(Clone, Debug)]
+pub(crate) struct HeldPod {
+    pub(crate) key: PodKey,
+    pub(crate) stamp: AssumptionStamp,
+}
+
+/// The assumption that a request names.
+#[derive(Clone, Debug)]
+pub(crate) struct Named {
+    pub(crate) key: PodKey,
+    /// The pod's uid; empty for any.
+    pub(crate) uid: String,
+    pub(crate) token: u64,
+}
+
+/// An assumed pod in a list.
+pub(crate) struct Listed {
+    pub(crate) standing: PodStanding,
+    /// Token, user, age and time left; `None` for a pod that the server assumed on its own account.
+    pub(crate) held: Option<ListedHold>,
+}
+
+pub(crate) struct ListedHold {
+    pub(crate) assumption: wire::Assumption,
+    pub(crate) user: Arc<str>,
+    pub(crate) age: Duration,
+}
+
+/// The pod of a request about an assumption.
+enum Found {
+    /// The pod is assumed under the token of the request.
+    Assumed { node: Arc<str>, stamp: AssumptionStamp },
+    /// A feed has reported it.
+    Reported { node: Arc<str> },
+}
+
+impl Assumptions {
+    /// No assumptions; the first token is `first_token`, which has to be greater than those of earlier servers.
+    pub(crate) fn new(
+        cluster: Arc<Cluster>,
+        default_ttl: Duration,
+        first_token: u64,
+        counts: AssumptionCounts,
+    ) -> Assumptions {
+        let default_ttl = (!default_ttl.is_zero()).then_some(default_ttl);
+        let next_token = AtomicU64::new(first_token);
+        Assumptions { cluster, default_ttl, next_token, counts, table: Mutex::default() }
+    }
+
+    /// The time to live that a request asks for in `field`; `None` for none.
+    ///
+    /// # Errors
+    /// A time that is too long.
+    pub(crate) fn ttl(
+        &self,
+        field: &str,
+        milliseconds: Option<u64>,
+    ) -> Result<Option<Duration>, CallError> {
+        match milliseconds.map(Duration::from_millis) {
+            None => Ok(self.default_ttl),
+            Some(Duration::ZERO) => Ok(None),
+            Some(ttl) if ttl <= MAX_TTL => Ok(Some(ttl)),
+            Some(_) => {
+                let limit = clock::as_millis(MAX_TTL);
+                Err(CallError::field(field, format!("must be at most {limit} (366 days)")))
+            }
+        }
+    }
+
+    /// Records pods that were just assumed for `user`; returns the first of their tokens, which are consecutive.
+    pub(crate) fn record(
+        &self,
+        pods: &[HeldPod],
+        user: &Arc<str>,
+        ttl: Option<Duration>,
+        now: Instant,
+    ) -> u64 {
+        // The number alone is shared: no other data depends on its ordering.
+        let first = self.next_token.fetch_add(pods.len() as u64, Ordering::Relaxed);
+        let until = ttl.and_then(|ttl| now.checked_add(ttl));
+        let mut table = self.table();
+        for (token, HeldPod { key, stamp }) in (first..).zip(pods) {
+            let (stamp, user, since) = (*stamp, user.clone(), now);
+            let entry = Entry { token, stamp, user, since, until, is_ending: false };
+            table.add(key.clone(), entry);
+        }
+        first
+    }
+
+    /// Takes the time to live of an assumption away. Returns the pod's node, and whether the pod is still assumed.
+    ///
+    /// # Errors
+    /// [`AssumptionError`], except [`AssumptionError::Reported`].
+    pub(crate) fn confirm(&self, named: &Named) -> Result<(Arc<str>, bool), AssumptionError> {
+        match self.change_until(named, None)? {
+            Found::Assumed { node, .. } => {
+                self.counts.count_confirmed();
+                tracing::debug!(pod = %named.key, token = named.token, "an assumption is confirmed");
+                Ok((node, true))
+            }
+            Found::Reported { node } => Ok((node, false)),
+        }
+    }
+
+    /// Gives an assumption a new time to live. Returns the pod's node, and whether the pod is still assumed.
+    ///
+    /// # Errors
+    /// [`AssumptionError`], except [`AssumptionError::Reported`].
+    pub(crate) fn extend(
+        &self,
+        named: &Named,
+        ttl: Option<Duration>,
+        now: Instant,
+    ) -> Result<(Arc<str>, bool), AssumptionError> {
+        match self.change_until(named, ttl.and_then(|ttl| now.checked_add(ttl)))? {
+            Found::Assumed { node, .. } => {
+                self.counts.count_extended();
+                tracing::debug!(pod = %named.key, token = named.token, ?ttl, "an assumption is extended");
+                Ok((node, true))
+            }
+            Found::Reported { node } => Ok((node, false)),
+        }
+    }
+
+    /// Ends an assumption; returns whether it was not over before.
+    ///
+    /// # Errors
+    /// [`AssumptionError`], except [`AssumptionError::Over`].
+    pub(crate) fn release(&self, named: &Named) -> Result<bool, AssumptionError> {
+        let found = self.standing_of(named).and_then(|pod| find(named, pod, &self.table()));
+        let stamp = match found {
+            Ok(Found::Assumed { stamp, .. }) => stamp,
+            Ok(Found::Reported { node }) => {
+                return Err(AssumptionError::Reported { pod: named.key.clone(), node });
+            }
+            Err(AssumptionError::Over { .. }) => return Ok(false),
+            Err(error) => return Err(error),
+        };
+        let pod = (named.key.clone(), named.token, stamp);
+        let n_released = self.end(std::slice::from_ref(&pod), AssumptionEnd::Released);
+        Ok(n_released > 0)
+    }
+
+    /// Ends assumptions whose callers did not receive the response.
+    pub(crate) fn give_back(&self, pods: &[(PodKey, u64, AssumptionStamp)]) {
+        self.end(pods, AssumptionEnd::Undelivered);
+    }
+
+    /// Whether the time of an assumption is over.
+    pub(crate) fn is_any_due(&self, now: Instant) -> bool {
+        self.table().is_any_due(now)
+    }
+
+    /// Ends the assumptions whose time is over; returns their number.
+    pub(crate) fn expire(&self, now: Instant) -> usize {
+        let mut n_expired = 0;
+        loop {
+            let due = self.table().take_due(now, HOLD);
+            if due.is_empty() {
+                return n_expired;
+            }
+            let due: Vec<_> =
+                due.into_iter().map(|(key, entry)| (key, entry.token, entry.stamp)).collect();
+            n_expired += self.end(&due, AssumptionEnd::Expired);
+        }
+    }
+
+    /// Whether there are many assumptions that feeds or deletions have ended.
+    pub(crate) fn are_many_ended(&self) -> bool {
+        self.table().len() > 2 * self.cluster.snapshot().n_assumed() + MAX_ENDED
+    }
+
+    /// Forgets assumptions that feeds or deletions have ended, once there are many of them.
+    pub(crate) fn forget_ended(&self) {
+        if !self.are_many_ended() {
+            return;
+        }
+        let held = self.table().held();
+        for held in held.chunks(HOLD) {
+            let pods: Vec<_> = held.iter().map(|(key, stamp, _)| (key.clone(), *stamp)).collect();
+            let still = self.cluster.still_assumed(&pods);
+            let mut table = self.table();
+            for ((key, _, token), _) in held.iter().zip(still).filter(|(_, still)| !still) {
+                table.remove(key, *token);
+            }
+        }
+    }
+
+    /// All assumed pods of the live cluster, by namespace and name.
+    pub(crate) fn list(&self, now: Instant) -> Vec<Listed> {
+        let assumed = self.cluster.assumed_pods();
+        let table = self.table();
+        let listed = |standing: PodStanding| {
+            let entry = table.get(standing.pod.key());
+            let entry = entry.filter(|entry| Some(entry.stamp) == standing.stamp);
+            let held = entry.map(|entry| ListedHold {
+                assumption: entry.assumption(now),
+                user: entry.user.clone(),
+                age: now.saturating_duration_since(entry.since),
+            });
+            Listed { standing, held }
+        };
+        assumed.into_iter().map(listed).collect()
+    }
+
+    /// Sets when the named assumption ends.
+    fn change_until(
+        &self,
+        named: &Named,
+        until: Option<Instant>,
+    ) -> Result<Found, AssumptionError> {
+        let standing = self.standing_of(named)?;
+        let mut table = self.table();
+        let found = find(named, standing, &table)?;
+        if let Found::Assumed { .. } = &found {
+            table.set_until(&named.key, until);
+        }
+        Ok(found)
+    }
+
+    fn standing_of(&self, named: &Named) -> Result<PodStanding, AssumptionError> {
+        let standing = self.cluster.standing_of(std::slice::from_ref(&named.key)).pop().flatten();
+        let Some(standing) = standing else {
+            return Err(AssumptionError::Over { pod: named.key.clone() });
+        };
+        if !named.uid.is_empty() && named.uid != standing.pod.uid() {
+            let (pod, requested) = (named.key.clone(), named.uid.clone());
+            return Err(AssumptionError::OtherPod {
+                pod,
+                known: standing.pod.uid().into(),
+                requested,
+            });
+        }
+        Ok(standing)
+    }
+
+    /// Takes pods out of the cluster that are still assumed under their stamps, and forgets their assumptions; returns
+    /// the number of those that were.
+    fn end(&self, pods: &[(PodKey, u64, AssumptionStamp)], reason: AssumptionEnd) -> usize {
+        let mut n_ended = 0;
+        for pods in pods.chunks(HOLD) {
+            let stamped: Vec<_> =
+                pods.iter().map(|(key, _, stamp)| (key.clone(), *stamp)).collect();
+            let ended = self.cluster.end_assumptions(&stamped);
+            n_ended += ended.iter().filter(|&&ended| ended).count();
+            let mut table = self.table();
+            pods.iter().for_each(|(key, token, _)| table.remove(key, *token));
+        }
+        if n_ended > 0 {
+            self.counts.count_ended(reason, n_ended);
+            tracing::debug!(n_pods = n_ended, ?reason, "the room of assumed pods has come back");
+        }
+        n_ended
+    }
+
+    /// Locks the table for short changes, each of which leaves it whole.
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Compares the pod on its node with the assumption that the request names.
+fn find(named: &Named, standing: PodStanding, table: &Table) -> Result<Found, AssumptionError> {
+    let PodStanding { pod: _, node, stamp } = standing;
+    let Some(stamp) = stamp else { return Ok(Found::Reported { node }) };
+    let entry = table.get(&named.key).filter(|entry| entry.stamp == stamp);
+    match entry {
+        Some(entry) if entry.token != named.token => {
+            Err(AssumptionError::OtherToken { pod: named.key.clone(), token: named.token })
+        }
+        Some(entry) if entry.is_ending => Err(AssumptionError::Over { pod: named.key.clone() }),
+        Some(_) => Ok(Found::Assumed { node, stamp }),
+        // The server assumed it on its own account, or has not given its token away yet.
+        None => Err(AssumptionError::OtherToken { pod: named.key.clone(), token: named.token }),
+    }
+}
+
+impl Entry {
+    fn assumption(&self, now: Instant) -> wire::Assumption {
+        let left = self.until.map(|until| until.saturating_duration_since(now));
+        assumption(self.token, left)
+    }
+}
+
+/// An assumption in wire form.
+pub(crate) fn assumption(token: u64, time_left: Option<Duration>) -> wire::Assumption {
+    wire::Assumption { token, time_left_ms: time_left.map(clock::as_millis) }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,264 @@
+//! Delivery: whether a response has reached its caller. What was assumed and nominated for a response that does not is
+//! undone.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use berth_engine::{AssumptionStamp, Decision, Outcome, PodKey};
+use berth_proto::berth_v1 as wire;
+use tokio::runtime::Handle;
+
+use super::access::Access;
+use super::assumptions::{HeldPod, assumption};
+use super::convert::{self, Mode};
+use super::error::CallError;
+use super::response_cache::{self, InProgress};
+use super::state::State;
+use super::target::Target;
+
+/// Number of pods up to which they are given back where the response was dropped: a hop to another thread would cost
+/// more.
+const MAX_INLINE_PODS: usize = 16;
+
+/// For whom pods are assumed, and for how long.
+#[derive(Clone, Debug)]
+pub(crate) struct AssumeTerms {
+    user: Arc<str>,
+    /// Time to live; `None` for none.
+    ttl: Option<Duration>,
+    /// The named request that assumes them: until its changes are undone, a retry waits.
+    request: Option<Arc<InProgress>>,
+}
+
+impl AssumeTerms {
+    /// The terms of a placement request.
+    ///
+    /// # Errors
+    /// A time to live that is too long, or where nothing is assumed in the live cluster; an unknown mode.
+    pub(crate) fn of(
+        state: &State,
+        access: &Access,
+        target: &Target,
+        mode: i32,
+        assume_ttl_ms: Option<u64>,
+    ) -> Result<AssumeTerms, CallError> {
+        const FIELD: &str = "assume_ttl_ms";
+        let ttl = state.assumptions.ttl(FIELD, assume_ttl_ms)?;
+        if assume_ttl_ms.is_some() && convert::mode(mode)? != Mode::Assume {
+            return Err(CallError::field(FIELD, "needs the mode PLACE_MODE_ASSUME"));
+        }
+        if assume_ttl_ms.is_some() && target.is_hypothetical() {
+            let reason = "is not for a session, whose assumptions end with it: its commit has one";
+            return Err(CallError::field(FIELD, reason));
+        }
+        let user = access.caller().user.clone();
+        Ok(AssumeTerms { user, ttl, request: response_cache::in_progress() })
+    }
+}
+
+/// Changes made for a response that its caller has not received: dropped before [`Undelivered::delivered`], they are
+/// undone.
+pub(crate) struct Undelivered(Option<Changes>);
+
+/// A response, or a part of one, with the guard of what it has changed.
+pub(crate) type Guarded<T> = (T, Option<Undelivered>);
+
+struct Changes {
+    state: Arc<State>,
+    target: Target,
+    pods: Pods,
+    /// Pods that were nominated, with their uids.
+    nominated: Vec<(PodKey, Arc<str>)>,
+    /// Dropped last: a retry of the request begins once its changes are undone.
+    _request: Option<Arc<InProgress>>,
+}
+
+/// The pods that were assumed.
+enum Pods {
+    /// In the live cluster, with their tokens.
+    Live(Vec<(PodKey, u64, AssumptionStamp)>),
+    /// In a session, with their uids.
+    InSession(Vec<(PodKey, Arc<str>)>),
+}
+
+/// What a request has changed: its guard, and the assumptions of its pods, in the order of its decisions.
+pub(crate) struct Held {
+    pub(crate) undelivered: Option<Undelivered>,
+    /// Token of the next assumed pod, and what is left of its time; `None` in a session.
+    next: Option<(u64, Option<Duration>)>,
+}
+
+impl Held {
+    /// Records what `decisions` have assumed on `target`, and guards it together with the nominated pods.
+    pub(crate) fn of<'d>(
+        state: &Arc<State>,
+        target: Target,
+        terms: &AssumeTerms,
+        decisions: impl Iterator<Item = &'d Decision>,
+        nominated: Vec<(PodKey, Arc<str>)>,
+        now: Instant,
+    ) -> Held {
+        let assumed = decisions.filter_map(|decision| match &decision.outcome {
+            Outcome::Placed(placement) => Some((decision, placement.stamp?)),
+            Outcome::Unschedulable(_) | Outcome::Gated { .. } => None,
+        });
+        let mut next = None;
+        let pods = if target.is_hypothetical() {
+            let pod = |(decision, _): (&Decision, _)| (decision.pod.clone(), decision.uid.clone());
+            Pods::InSession(assumed.map(pod).collect())
+        } else {
+            let held: Vec<HeldPod> =
+                assumed.map(|(pod, stamp)| HeldPod { key: pod.pod.clone(), stamp }).collect();
+            let first = match held.is_empty() {
+                true => 0,
+                false => state.assumptions.record(&held, &terms.user, terms.ttl, now),
+            };
+            next = Some((first, terms.ttl));
+            let pods = held.into_iter().zip(first..);
+            Pods::Live(pods.map(|(pod, token)| (pod.key, token, pod.stamp)).collect())
+        };
+        let changes = Changes {
+            state: state.clone(),
+            target,
+            pods,
+            nominated,
+            _request: terms.request.clone(),
+        };
+        Held { undelivered: (changes.n_pods() > 0).then(|| Undelivered(Some(changes))), next }
+    }
+
+    /// Writes the assumption into the decision of an assumed pod. Called for all decisions, in order.
+    pub(crate) fn tell(&mut self, decision: &mut wire::Decision) {
+        let Some(wire::decision::Outcome::Placement(placement)) = &mut decision.outcome else {
+            return;
+        };
+        if let Some((token, ttl)) = self.next.as_mut().filter(|_| placement.assumed) {
+            placement.assumption = Some(assumption(*token, *ttl));
+            *token += 1;
+        }
+    }
+
+    /// Writes the assumptions into the results of many pods, in order.
+    pub(crate) fn tell_all(&mut self, results: &mut [wire::PlaceResult]) {
+        for result in results {
+            if let Some(wire::place_result::Result::Decision(decision)) = &mut result.result {
+                self.tell(decision);
+            }
+        }
+    }
+}
+
+impl Undelivered {
+    /// Records that the caller has the response: the changes stay.
+    pub(crate) fn delivered(mut self) {
+        self.0 = None;
+    }
+
+    /// Undoes the changes of several responses together.
+    pub(crate) fn give_back_all(unwanted: Vec<Undelivered>) {
+        let changes = unwanted.into_iter().filter_map(|mut one| one.0.take()).collect();
+        give_back(changes);
+    }
+}
+
+impl Drop for Undelivered {
+    fn drop(&mut self) {
+        if let Some(changes) = self.0.take() {
+            give_back(vec![changes]);
+        }
+    }
+}
+
+impl Changes {
+    fn n_pods(&self) -> usize {
+        let n_assumed = match &self.pods {
+            Pods::Live(pods) => pods.len(),
+            Pods::InSession(pods) => pods.len(),
+        };
+        n_assumed + self.nominated.len()
+    }
+
+    /// Whether undoing the changes takes microseconds and waits for nobody.
+    fn is_short(&self) -> bool {
+        // A session's own calls may hold its lock for as long as they like.
+        !self.target.is_hypothetical() && self.state.decides_in_microseconds(&self.target)
+    }
+
+    fn undo(self) {
+        tracing::debug!(
+            n_pods = self.n_pods(),
+            "a response did not reach its caller: the pods assumed or nominated for it are given back"
+        );
+        match &self.pods {
+            Pods::Live(pods) => self.state.assumptions.give_back(pods),
+            Pods::InSession(pods) => self.target.take_back_in_session(pods),
+        }
+        self.target.withdraw(&self.nominated);
+    }
+}
+
+/// Undoes changes, on another thread if that takes long or has to wait: a client that goes away must not hold up other
+/// connections.
+fn give_back(unwanted: Vec<Changes>) {
+    let n_pods: usize = unwanted.iter().map(Changes::n_pods).sum();
+    let is_short = n_pods <= MAX_INLINE_PODS && unwanted.iter().all(Changes::is_short);
+    match Handle::try_current() {
+        Ok(runtime) if !is_short => {
+            runtime.spawn_blocking(move || {
+                let busy = unwanted.first().map(|changes| changes.state.clone());
+                let _busy = busy.as_ref().map(|state| state.long_write());
+                unwanted.into_iter().for_each(Changes::undo);
+            });
+        }
+        // Without a runtime there are no connections to hold up.
+        Ok(_) | Err(_) => unwanted.into_iter().for_each(Changes::undo),
+    }
+}
+
+/// The place where a transport keeps the changes of a unary call until its response is delivered. Clones share it.
+#[derive(Clone, Default)]
+pub(crate) struct Delivery(Option<Arc<Mutex<Vec<Undelivered>>>>);
+
+impl Delivery {
+    /// A delivery that the transport watches. Without one, a response counts as delivered when its handler returns it.
+    pub(crate) fn watched() -> Delivery {
+        Delivery(Some(Arc::default()))
+    }
+
+    /// Whether a transport watches it.
+    pub(crate) fn is_watched(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Hands the changes of a response over, before the handler returns it.
+    pub(crate) fn hold(&self, undelivered: Option<Undelivered>) {
+        let Some(undelivered) = undelivered else { return };
+        match &self.0 {
+            Some(held) => held.lock().unwrap_or_else(PoisonError::into_inner).push(undelivered),
+            None => undelivered.delivered(),
+        }
+    }
+
+    /// Takes the changes whose response is on its way.
+    pub(crate) fn take(&self) -> Vec<Undelivered> {
+        match &self.0 {
+            Some(held) => std::mem::take(&mut *held.lock().unwrap_or_else(PoisonError::into_inner)),
+            None => Vec::new(),
+        }
+    }
+
+    /// Records that the response was delivered.
+    pub(crate) fn delivered(&self) {
+        self.take().into_iter().for_each(Undelivered::delivered);
+    }
+}
+
+/// Undoes the changes of a delivery when dropped, unless they were delivered before: for one that ends before others
+/// who share it.
+pub(crate) struct UntilDelivered(pub(crate) Delivery);
+
+impl Drop for UntilDelivered {
+    fn drop(&mut self) {
+        Undelivered::give_back_all(self.0.take());
+    }
+}

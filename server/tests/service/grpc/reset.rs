@@ -1,0 +1,305 @@
+//! Callers that reset their streams or lose their connections: they leave no pod assumed that they do not know of.
+//!
+//! The frames of HTTP/2 (RFC 9113) are written and read by hand, so that the tests know to the byte what was sent and
+//! what arrived.
+
+use std::collections::{HashMap, HashSet};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use berth_proto::berth_v1::delta::Change;
+use berth_proto::berth_v1::{
+    ApplyRequest, BatchEntry, Delta, GetClusterRequest, PlaceBatchRequest, PlaceMode, PlaceRequest,
+};
+use prost::Message;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+use crate::grpc::world::{World, eventually, key, pod};
+
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+const RST_STREAM: u8 = 3;
+const SETTINGS: u8 = 4;
+const PING: u8 = 6;
+const WINDOW_UPDATE: u8 = 8;
+const END_STREAM: u8 = 1;
+const END_HEADERS: u8 = 4;
+const ACK: u8 = 1;
+const CANCEL: [u8; 4] = [0, 0, 0, 8];
+
+const PLACE: &str = "/berth.v1.PlacementService/Place";
+const PLACE_BATCH: &str = "/berth.v1.PlacementService/PlaceBatch";
+const APPLY: &str = "/berth.v1.ClusterService/Apply";
+
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
+    let mut frame = vec![length[1], length[2], length[3], kind, flags];
+    frame.extend(stream.to_be_bytes());
+    frame.extend(payload);
+    frame
+}
+
+/// A literal header without indexing (RFC 7541, section 6.2.2).
+fn header(name: &str, value: &str) -> Vec<u8> {
+    let mut bytes = vec![0];
+    for text in [name, value] {
+        bytes.push(u8::try_from(text.len()).unwrap());
+        bytes.extend(text.bytes());
+    }
+    bytes
+}
+
+fn request(stream: u32, path: &str, message: &impl Message) -> Vec<u8> {
+    let headers = [
+        header(":method", "POST"),
+        header(":scheme", "http"),
+        header(":authority", "berth"),
+        header(":path", path),
+        header("content-type", "application/grpc"),
+        header("te", "trailers"),
+    ];
+    let message = message.encode_to_vec();
+    let mut data = vec![0];
+    data.extend(u32::try_from(message.len()).unwrap().to_be_bytes());
+    data.extend(message);
+    [frame(HEADERS, END_HEADERS, stream, &headers.concat()), frame(DATA, END_STREAM, stream, &data)]
+        .concat()
+}
+
+fn reset(stream: u32) -> Vec<u8> {
+    frame(RST_STREAM, 0, stream, &CANCEL)
+}
+
+fn place(name: &str) -> PlaceRequest {
+    let pod = Some(pod(name, "1m").into());
+    PlaceRequest { pod, mode: PlaceMode::Assume as i32, ..PlaceRequest::default() }
+}
+
+fn deletion(name: &str) -> ApplyRequest {
+    ApplyRequest { deltas: vec![Delta { change: Some(Change::DeletePod(key(name))) }] }
+}
+
+/// A connection of a caller.
+struct Caller {
+    stream: TcpStream,
+    received: Vec<u8>,
+    /// Streams whose response began, that is, has a message.
+    begun: HashSet<u32>,
+    /// Streams whose response arrived whole.
+    answered: HashSet<u32>,
+    n_pings: usize,
+}
+
+impl Caller {
+    async fn connect(address: SocketAddr) -> Caller {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.set_nodelay(true).unwrap();
+        // Windows that never close: INITIAL_WINDOW_SIZE, and that of the connection.
+        let settings = [0, 4, 0x7f, 0xff, 0xff, 0xff];
+        let preface = [
+            b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec(),
+            frame(SETTINGS, 0, 0, &settings),
+            frame(WINDOW_UPDATE, 0, 0, &[0x7f, 0, 0, 0]),
+        ];
+        stream.write_all(&preface.concat()).await.unwrap();
+        let (received, begun, answered) = Default::default();
+        Caller { stream, received, begun, answered, n_pings: 0 }
+    }
+
+    async fn send(&mut self, frames: &[u8]) {
+        self.stream.write_all(frames).await.unwrap();
+    }
+
+    /// Reads once; returns whether the connection is still open.
+    async fn read(&mut self) -> bool {
+        let n_read = self.stream.read_buf(&mut self.received).await.unwrap();
+        let mut frames = self.received.as_slice();
+        while let [a, b, c, kind, flags, s0, s1, s2, s3, rest @ ..] = frames {
+            let length = u32::from_be_bytes([0, *a, *b, *c]) as usize;
+            let Some(rest) = rest.get(length..) else { break };
+            let stream = u32::from_be_bytes([*s0, *s1, *s2, *s3]);
+            match *kind {
+                DATA => drop(self.begun.insert(stream)),
+                HEADERS if flags & END_STREAM != 0 && self.begun.contains(&stream) => {
+                    self.answered.insert(stream);
+                }
+                PING if flags & ACK != 0 => self.n_pings += 1,
+                _ => {}
+            }
+            frames = rest;
+        }
+        self.received = frames.to_vec();
+        n_read > 0
+    }
+
+    /// Reads until the stream is answered.
+    async fn answer(&mut self, stream: u32) {
+        while !self.answered.contains(&stream) {
+            assert!(self.read().await, "the connection has ended");
+        }
+    }
+
+    /// Reads all that the server has written to the streams that it does not know to be reset.
+    async fn settle(&mut self) {
+        let before = self.n_pings;
+        self.send(&frame(PING, 0, 0, &[0; 8])).await;
+        while self.n_pings == before {
+            assert!(self.read().await, "the connection has ended");
+        }
+    }
+}
+
+/// A sequence of numbers without a pattern, the same in every run (splitmix64).
+struct Numbers(u64);
+
+impl Numbers {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, limit: u64) -> u64 {
+        self.next() % limit
+    }
+
+    fn is_one_of(&mut self, percent: u64) -> bool {
+        self.below(100) < percent
+    }
+}
+
+/// What a pod's caller knows about it in the end.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+enum Expected {
+    Assumed,
+    Gone,
+    /// Its deletion was under way together with its answer, or the message of its answer arrived without a status.
+    Either,
+}
+
+/// Places pods, resets some of the streams and deletes some of the pods, at random moments and in random order; returns
+/// what is expected of each pod.
+async fn act(address: SocketAddr, number: u64) -> HashMap<String, Expected> {
+    let mut rng = Numbers(number);
+    let mut caller = Caller::connect(address).await;
+    let (mut sent, mut stream) = (Vec::new(), 1);
+    for i in 0..150 {
+        let name = format!("pod-{number}-{i}");
+        let resets = rng.is_one_of(60);
+        let (is_at_once, is_deleted) = (rng.is_one_of(30), rng.is_one_of(40));
+        let mut frames = if rng.is_one_of(20) {
+            let entries = vec![BatchEntry { pod: Some(pod(&name, "1m")), replicas: 1 }];
+            let mode = PlaceMode::Assume as i32;
+            let batch = PlaceBatchRequest { entries, mode, ..PlaceBatchRequest::default() };
+            request(stream, PLACE_BATCH, &batch)
+        } else {
+            request(stream, PLACE, &place(&name))
+        };
+        if resets && is_at_once {
+            frames.extend(reset(stream));
+        }
+        caller.send(&frames).await;
+        if resets && !is_at_once {
+            let wait = Duration::from_micros(rng.below(600));
+            let until = std::time::Instant::now() + wait;
+            while std::time::Instant::now() < until {
+                tokio::task::yield_now().await;
+            }
+            caller.send(&reset(stream)).await;
+        }
+        let waits = !resets && rng.is_one_of(50);
+        if waits {
+            caller.answer(stream).await;
+        }
+        let was_answered = caller.answered.contains(&stream);
+        if is_deleted {
+            caller.send(&request(stream + 2, APPLY, &deletion(&name))).await;
+        }
+        sent.push((name, stream, resets, was_answered, is_deleted));
+        stream += 4;
+    }
+    for (_, stream, resets, _, _) in &sent {
+        if !resets {
+            caller.answer(*stream).await;
+        }
+    }
+    // A deletion is carried out after the requests before it were read, and its answer comes after it.
+    for (_, stream, _, _, is_deleted) in &sent {
+        if *is_deleted {
+            caller.answer(*stream + 2).await;
+        }
+    }
+    caller.settle().await;
+    sent.into_iter()
+        .map(|(name, stream, _, was_answered, is_deleted)| {
+            let was_begun = caller.begun.contains(&stream);
+            let expected = match (caller.answered.contains(&stream), is_deleted) {
+                (false, _) if was_begun => Expected::Either,
+                (false, _) => Expected::Gone,
+                (true, false) => Expected::Assumed,
+                (true, true) if was_answered => Expected::Gone,
+                (true, true) => Expected::Either,
+            };
+            (name, expected)
+        })
+        .collect()
+}
+
+/// Acknowledged pods that were not deleted are assumed, and no others, in any order of reset, deletion and answer.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_stream_that_is_reset_leaves_no_pod_behind() {
+    let mut world = World::start().await;
+    world.nodes(50, 64).await;
+    let address = world.server.grpc_address();
+    let acting: Vec<_> = (0..6).map(|number| tokio::spawn(act(address, number))).collect();
+    let mut expected = HashMap::new();
+    for one in acting {
+        expected.extend(one.await.unwrap());
+    }
+    let mut assumed = HashSet::new();
+    let mut wrong = Vec::new();
+    // What is given back on another thread may take a moment.
+    for _ in 0..100 {
+        let listed = world.list_pods().await;
+        assumed =
+            listed.into_iter().filter(|it| it.assumed).map(|it| it.key.unwrap().name).collect();
+        let is_wrong = |(name, expected): &(&String, &Expected)| match expected {
+            Expected::Assumed => !assumed.contains(*name),
+            Expected::Gone => assumed.contains(*name),
+            Expected::Either => false,
+        };
+        wrong = expected.iter().filter(is_wrong).collect();
+        if wrong.is_empty() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert!(wrong.is_empty(), "{} of {}: {wrong:?}", wrong.len(), expected.len());
+    let count = |wanted| expected.values().filter(|it| **it == wanted).count();
+    assert!(count(Expected::Assumed) > 50 && count(Expected::Gone) > 50);
+    assert!(assumed.iter().all(|name| expected.contains_key(name)));
+}
+
+/// Nobody can tell whether an answer was read that was written before a connection was reset; what is left of those ends
+/// with its time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_connection_that_is_reset_leaves_nothing_for_long() {
+    let mut world = World::start().await;
+    world.nodes(50, 64).await;
+    for i in 0..100 {
+        let mut caller = Caller::connect(world.server.grpc_address()).await;
+        let request_of_it =
+            PlaceRequest { assume_ttl_ms: Some(1_000), ..place(&format!("pod-{i}")) };
+        caller.send(&request(1, PLACE, &request_of_it)).await;
+        caller.stream.set_zero_linger().unwrap();
+    }
+    let cluster = world.cluster.clone();
+    eventually("no pod is assumed", async || {
+        let counts = cluster.clone().get_cluster(GetClusterRequest::default()).await;
+        counts.unwrap().into_inner().n_assumed_pods == 0
+    })
+    .await;
+}
