@@ -2,6 +2,7 @@
 
 mod admission;
 pub mod backend;
+pub mod completions;
 pub mod config;
 pub mod conformance;
 pub mod demo;
@@ -15,6 +16,7 @@ pub mod headroom;
 pub mod input;
 pub mod lenient;
 pub mod lifecycle;
+pub mod man;
 pub mod output;
 pub mod place;
 mod manifest;
@@ -100,6 +102,10 @@ pub enum Command {
     Lifecycle(lifecycle::LifecycleArgs),
     /// Print the text of a rule that an answer names, such as L-TERM-9
     Rule(rule::RuleArgs),
+    /// Print what a shell needs to complete Berth's commands and options
+    Completions(completions::CompletionsArgs),
+    /// Write the manual pages
+    Man(man::ManArgs),
 }
 
 /// Runs the command to its end.
@@ -126,6 +132,8 @@ pub fn run(cli: Cli) -> Result<ExitCode, CliError> {
         Command::Conformance(args) => conformance::run(args),
         Command::Lifecycle(args) => lifecycle::run(args),
         Command::Rule(args) => rule::run(&args),
+        Command::Completions(args) => completions::run(&args),
+        Command::Man(args) => man::run(&args),
     }
 }
 

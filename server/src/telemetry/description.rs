@@ -27,6 +27,8 @@ pub(crate) struct Description {
 pub(super) enum Kind {
     /// A number that only grows.
     Counter,
+    /// A number that only grows and is not whole. Its handle is a gauge, which is set.
+    Sum,
     /// A number that goes up and down.
     Gauge,
     /// A distribution of samples.
@@ -60,6 +62,11 @@ impl Description {
         help: &'static str,
     ) -> Description {
         Description { name, kind: Kind::Counter, unit: Unit::Count, labels, help }
+    }
+
+    /// A sum of seconds that only grows; its name ends in `_seconds_total`.
+    pub(super) const fn sum_of_seconds(name: &'static str, help: &'static str) -> Description {
+        Description { name, kind: Kind::Sum, unit: Unit::Seconds, labels: &[], help }
     }
 
     /// A metric that goes up and down.
@@ -103,7 +110,7 @@ impl Description {
         let (name, unit, help) = (self.name.into(), Some(self.unit), self.help.into());
         match self.kind {
             Kind::Counter => recorder.describe_counter(name, unit, help),
-            Kind::Gauge => recorder.describe_gauge(name, unit, help),
+            Kind::Sum | Kind::Gauge => recorder.describe_gauge(name, unit, help),
             Kind::Histogram(_) => recorder.describe_histogram(name, unit, help),
         }
     }
@@ -121,7 +128,7 @@ impl Kind {
     /// Name of the kind in a `# TYPE` line.
     pub(super) fn name(self) -> &'static str {
         match self {
-            Kind::Counter => "counter",
+            Kind::Counter | Kind::Sum => "counter",
             Kind::Gauge => "gauge",
             Kind::Histogram(_) => "histogram",
         }

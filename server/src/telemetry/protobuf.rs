@@ -99,11 +99,11 @@ pub(super) fn write(families: &[Gathered]) -> Vec<u8> {
             name: Some(family.name.as_str().to_owned()),
             help: (!family.help.is_empty()).then(|| family.help.to_string()),
             r#type: Some(match family.kind {
-                Kind::Counter => 0,
+                Kind::Counter | Kind::Sum => 0,
                 Kind::Gauge => 1,
                 Kind::Histogram(_) => 4,
             }),
-            metric: family.series.iter().map(|series| metric(series)).collect(),
+            metric: family.series.iter().map(|series| metric(family.kind, series)).collect(),
         };
         // Writing to a vector does not fail.
         let _ = message.encode_length_delimited(&mut out);
@@ -111,7 +111,7 @@ pub(super) fn write(families: &[Gathered]) -> Vec<u8> {
     out
 }
 
-fn metric(series: &Series) -> MetricMessage {
+fn metric(kind: Kind, series: &Series) -> MetricMessage {
     let label = series.labels.iter().map(|label| LabelPair {
         name: Some(label.key().to_owned()),
         value: Some(label.value().to_owned()),
@@ -121,7 +121,11 @@ fn metric(series: &Series) -> MetricMessage {
         Cell::Counter(cell) => message.counter = Some(count(cell.load(Ordering::Relaxed))),
         Cell::Gauge(cell) => {
             let value = f64::from_bits(cell.load(Ordering::Relaxed));
-            message.gauge = Some(Value { value: Some(value) });
+            let value = Some(Value { value: Some(value) });
+            match kind {
+                Kind::Sum => message.counter = value,
+                _ => message.gauge = value,
+            }
         }
         Cell::Histogram(cells) => message.histogram = Some(histogram(&cells.read())),
     }

@@ -28,8 +28,8 @@ const METADATA: Metadata<'static> = Metadata::new(module_path!(), Level::INFO, N
 pub(crate) struct Registry(Arc<Shared>);
 
 struct Shared {
-    /// Buckets of the histograms that the table names.
-    buckets: BTreeMap<&'static str, Buckets>,
+    /// Kinds of the metrics that the table names.
+    kinds: BTreeMap<&'static str, Kind>,
     families: Mutex<BTreeMap<KeyName, Family>>,
 }
 
@@ -69,11 +69,8 @@ impl Registry {
     /// A registry that knows the metrics of `table`.
     pub(super) fn new(table: &[&[&'static Description]]) -> Registry {
         let rows = || table.iter().flat_map(|group| group.iter().copied());
-        let buckets = rows().filter_map(|row| match row.kind {
-            Kind::Histogram(buckets) => Some((row.name, buckets)),
-            Kind::Counter | Kind::Gauge => None,
-        });
-        let shared = Shared { buckets: buckets.collect(), families: Mutex::default() };
+        let kinds = rows().map(|row| (row.name, row.kind)).collect();
+        let shared = Shared { kinds, families: Mutex::default() };
         let registry = Registry(Arc::new(shared));
         rows().for_each(|row| row.describe(&registry));
         registry
@@ -118,7 +115,18 @@ impl Registry {
 
     /// The kind of a histogram called `name`.
     fn histogram_kind(&self, name: &str) -> Kind {
-        Kind::Histogram(self.0.buckets.get(name).copied().unwrap_or(Buckets::DEFAULT))
+        match self.0.kinds.get(name) {
+            Some(kind @ Kind::Histogram(_)) => *kind,
+            _ => Kind::Histogram(Buckets::DEFAULT),
+        }
+    }
+
+    /// The kind of a metric called `name` whose handle is a gauge.
+    fn gauge_kind(&self, name: &str) -> Kind {
+        match self.0.kinds.get(name) {
+            Some(Kind::Sum) => Kind::Sum,
+            _ => Kind::Gauge,
+        }
     }
 
     /// Sets the help of a metric. A metric that exists keeps its kind.
@@ -142,7 +150,8 @@ impl Recorder for Registry {
     }
 
     fn describe_gauge(&self, name: KeyName, _unit: Option<Unit>, help: SharedString) {
-        self.describe(name, Kind::Gauge, help);
+        let kind = self.gauge_kind(name.as_str());
+        self.describe(name, kind, help);
     }
 
     fn describe_histogram(&self, name: KeyName, _unit: Option<Unit>, help: SharedString) {
@@ -158,7 +167,7 @@ impl Recorder for Registry {
     }
 
     fn register_gauge(&self, key: &Key, _metadata: &Metadata<'_>) -> Gauge {
-        match &self.series(key, Kind::Gauge).cell {
+        match &self.series(key, self.gauge_kind(key.name())).cell {
             Cell::Gauge(cell) => Gauge::from_arc(cell.clone()),
             Cell::Counter(_) | Cell::Histogram(_) => Gauge::noop(),
         }
@@ -176,7 +185,7 @@ impl Family {
     fn new(kind: Kind) -> Family {
         let layout = match kind {
             Kind::Histogram(buckets) => Some(Arc::new(Layout::new(buckets))),
-            Kind::Counter | Kind::Gauge => None,
+            Kind::Counter | Kind::Sum | Kind::Gauge => None,
         };
         Family { kind, help: SharedString::const_str(""), layout, series: Vec::new() }
     }
@@ -207,7 +216,7 @@ impl Family {
             (Kind::Histogram(_), Some(layout)) => {
                 Cell::Histogram(Arc::new(Cells::new(layout.clone())))
             }
-            (Kind::Gauge | Kind::Histogram(_), _) => Cell::Gauge(Arc::default()),
+            (Kind::Sum | Kind::Gauge | Kind::Histogram(_), _) => Cell::Gauge(Arc::default()),
         };
         let series = Arc::new(Series { labels: labels.into(), cell });
         self.series.insert(at, series.clone());

@@ -3,6 +3,7 @@
 mod collector;
 mod exposition;
 mod metrics;
+mod monitoring;
 mod page;
 mod trace;
 mod world;

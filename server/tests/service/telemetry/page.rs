@@ -1,13 +1,11 @@
-//! `docs/metrics.md`: its examples can be read by the programs that they are for, and name existing metrics. A unit
-//! test checks its table of metrics.
-
-use std::collections::BTreeSet;
+//! `docs/metrics.md`: its examples can be read by the programs that they are for. A unit test checks its table of
+//! metrics.
 
 use berth_server::config::Config;
 use berth_server::config::Overrides;
 use serde_json::Value;
 
-const PAGE: &str = include_str!("../../../../docs/metrics.md");
+pub(super) const PAGE: &str = include_str!("../../../../docs/metrics.md");
 
 /// The YAML blocks of the page, each as text and as a value.
 fn blocks() -> Vec<(&'static str, Value)> {
@@ -18,39 +16,6 @@ fn blocks() -> Vec<(&'static str, Value)> {
         (text, value)
     });
     read.collect()
-}
-
-/// Names of metrics in the first cells of the page's tables.
-fn names() -> BTreeSet<&'static str> {
-    let rows = PAGE.lines().filter_map(|line| line.strip_prefix("| `"));
-    rows.filter_map(|row| row.split('`').next()).collect()
-}
-
-#[test]
-fn rules_alert_on_existing_metrics() {
-    let blocks = blocks();
-    let groups = blocks.iter().find_map(|(_, block)| block["groups"].as_array()).unwrap();
-    let rules: Vec<&Value> =
-        groups.iter().flat_map(|group| group["rules"].as_array().unwrap()).collect();
-    assert_eq!(rules.len(), 3);
-    let names = names();
-    for rule in rules {
-        let text = |key: &str| rule[key].as_str().unwrap_or_else(|| panic!("no `{key}`: {rule}"));
-        assert!(text("alert").starts_with("Berth"), "{rule}");
-        assert!(text("for").ends_with('m'), "{rule}");
-        for key in ["summary", "description"] {
-            assert!(rule["annotations"][key].is_string(), "{rule}");
-        }
-        assert!(rule["labels"]["severity"].is_string(), "{rule}");
-        let expr = text("expr");
-        let words = expr.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
-        let used: Vec<&str> = words.filter(|word| word.starts_with("berth_")).collect();
-        assert!(!used.is_empty(), "{expr}");
-        used.iter().for_each(|name| assert!(names.contains(name), "{name}: {expr}"));
-        for (open, close) in [('(', ')'), ('[', ']'), ('{', '}')] {
-            assert_eq!(expr.matches(open).count(), expr.matches(close).count(), "{expr}");
-        }
-    }
 }
 
 #[test]
