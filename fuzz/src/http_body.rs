@@ -23,6 +23,9 @@ const CALLS: [&str; 15] = [
     "sessions/commit",
     "sessions/close",
 ];
+/// Calls after those of the lifecycle functions, so that older inputs keep their meaning.
+const LATER: [&str; 4] =
+    ["assumed/release", "assumed/list", "ledger/acquire-identity", "ledger/attach-volume"];
 const TYPES: [&str; 3] =
     ["application/json", "application/yaml", "application/x-www-form-urlencoded"];
 const QUERIES: [&str; 8] = [
@@ -81,8 +84,11 @@ fn path(call: u8) -> String {
     match CALLS.get(usize::from(call)) {
         Some(name) => format!("/v1/{name}"),
         None => {
-            let function = &FUNCTIONS[(usize::from(call) - CALLS.len()) % FUNCTIONS.len()];
-            format!("/v1/lifecycle/{}", function.name)
+            let index = (usize::from(call) - CALLS.len()) % (FUNCTIONS.len() + LATER.len());
+            match FUNCTIONS.get(index) {
+                Some(function) => format!("/v1/lifecycle/{}", function.name),
+                None => format!("/v1/{}", LATER[index - FUNCTIONS.len()]),
+            }
         }
     }
 }

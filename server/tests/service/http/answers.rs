@@ -199,3 +199,70 @@ async fn a_session_is_opened_filled_and_committed() {
         post(&server, "/v1/sessions/close", JSON, &json!({"sessionId": id}).to_string()).await;
     assert_eq!((reply.status, &*reply.error().0), (404, "NOT_FOUND"));
 }
+
+#[tokio::test]
+async fn an_assumption_is_listed_extended_confirmed_and_released() {
+    let server = server().await;
+    let ask = async |path: &str, body: &Value| {
+        let reply = post(&server, path, JSON, &body.to_string()).await;
+        assert_eq!(reply.status, 200, "{path}: {}", reply.body);
+        reply.json()
+    };
+    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "uid": "u"},
+                     "spec": {"containers": [{"name": "c"}]}});
+    let placed = ask("/v1/place?mode=assume&assumeTtlMs=60000", &pod).await;
+    let token = placed["decision"]["placement"]["assumption"]["token"].clone();
+    assert!(token.is_u64(), "{placed}");
+    let listed = ask("/v1/assumed/list", &json!({"namespace": "default"})).await;
+    let assumed = &listed["pods"][0];
+    assert_eq!((&assumed["pod"]["name"], &assumed["assumption"]["token"]), (&json!("p"), &token));
+    let key = json!({"namespace": "default", "name": "p", "uid": "u"});
+    let extend = json!({"pod": key, "token": token, "ttlMs": 5000});
+    let extended = ask("/v1/assumed/extend", &extend).await;
+    assert!(extended["assumption"]["timeLeftMs"].as_u64().unwrap() <= 5000, "{extended}");
+    // A number may be a text, as protobuf's JSON writes 64-bit numbers.
+    let confirm = json!({"pod": key, "token": token.to_string()});
+    let confirmed = ask("/v1/assumed/confirm", &confirm).await;
+    assert_eq!(confirmed["assumed"], true, "{confirmed}");
+    let release = json!({"pod": key, "token": token});
+    assert_eq!(ask("/v1/assumed/release", &release).await["released"], true);
+    assert_eq!(ask("/v1/assumed/release", &release).await["released"], Value::Null);
+    assert_eq!(ask("/v1/assumed/list", &json!({})).await["pods"], Value::Null);
+    let reply = post(&server, "/v1/assumed/extend", JSON, &extend.to_string()).await;
+    assert_eq!((reply.status, &*reply.error().0), (404, "NOT_FOUND"), "{}", reply.body);
+}
+
+#[tokio::test]
+async fn the_ledger_grants_and_lists() {
+    let server = server().await;
+    let ask = async |path: &str, body: Value| {
+        let reply = post(&server, path, JSON, &body.to_string()).await;
+        assert_eq!(reply.status, 200, "{path}: {}", reply.body);
+        reply.json()
+    };
+    let name = json!({"namespace": "default", "name": "web-0"});
+    let acquire = json!({"namespace": "default", "name": "web-0", "uid": "u1", "actor": "a"});
+    let granted = ask("/v1/ledger/acquire-identity", acquire).await;
+    assert_eq!(granted["outcome"], "Granted", "{granted}");
+    let held = ask("/v1/ledger/get-identity", name.clone()).await;
+    assert_eq!(held["record"]["holderUID"], "u1", "{held}");
+    let event = json!({"namespace": "default", "name": "web-0", "uid": "u1", "actor": "a",
+                       "type": "RemovedByNodeAgent"});
+    assert_eq!(ask("/v1/ledger/record-identity-event", event).await["outcome"], "Released");
+    let attach = json!({"volume": "v", "node": "n1", "podUID": "u2", "actor": "a"});
+    let attached = ask("/v1/ledger/attach-volume", attach.clone()).await;
+    assert_eq!(attached["reason"], "Attached", "{attached}");
+    let may_start = json!({"volume": "v", "node": "n0", "podUID": "u3"});
+    assert_eq!(ask("/v1/ledger/may-start", may_start).await["reason"], "WaitForDetach");
+    let volume = ask("/v1/ledger/get-volume", json!({"volume": "v"})).await;
+    assert_eq!(volume["record"]["holders"][0]["podUID"], "u2", "{volume}");
+    let fence = ask("/v1/ledger/get-fence", json!({"nodeName": "n0"})).await;
+    assert_eq!(fence["record"]["nodeName"], "n0", "{fence}");
+    let records = ask("/v1/ledger/list-records", json!({})).await;
+    let operations = records["records"].as_array().unwrap().iter();
+    let operations: Vec<&str> =
+        operations.map(|record| record["operation"].as_str().unwrap()).collect();
+    assert_eq!(operations, ["AcquireIdentity", "RecordIdentityEvent", "AttachVolume"]);
+    let reply = post(&server, "/v1/ledger/attach-volume", JSON, r#"{"volum": "v"}"#).await;
+    assert_eq!((reply.status, &*reply.error().1), (400, "volum"), "{}", reply.body);
+}

@@ -65,6 +65,33 @@ async fn every_call_takes_the_role_of_its_rpc() {
 }
 
 #[tokio::test]
+async fn assumptions_and_the_ledger_take_the_roles_of_their_rpcs() {
+    let world = World::start().await;
+    fill(&world.server);
+    let acquire = r#"{"namespace": "d", "name": "p", "uid": "u", "actor": "a"}"#;
+    for (path, body, needed) in [
+        ("/v1/assumed/list", "{}", Role::Reader),
+        ("/v1/assumed/confirm", "{}", Role::Scheduler),
+        ("/v1/assumed/extend", "{}", Role::Scheduler),
+        ("/v1/assumed/release", "{}", Role::Scheduler),
+        ("/v1/ledger/get-identity", acquire, Role::Reader),
+        ("/v1/ledger/acquire-identity", acquire, Role::Lifecycle),
+        ("/v1/ledger/record-identity-event", "{}", Role::Lifecycle),
+        ("/v1/ledger/attach-volume", "{}", Role::Lifecycle),
+        ("/v1/ledger/detach-volume", "{}", Role::Lifecycle),
+        ("/v1/ledger/break-attachment", "{}", Role::Admin),
+        ("/v1/ledger/advance-fence", "{}", Role::Lifecycle),
+        ("/v1/ledger/list-records", "{}", Role::Reader),
+    ] {
+        for has in Role::ALL {
+            let reply = by(&world, &has.to_string(), path, body).await;
+            let is_denied = reply.status == 403;
+            assert_eq!(is_denied, !allows(has, needed), "{path} by {has}: {}", reply.body);
+        }
+    }
+}
+
+#[tokio::test]
 async fn changes_leave_an_audit_line() {
     let world = World::with(|options, directory| {
         let target = Some(AuditTarget::File(directory.path().join("audit.log")));
@@ -77,6 +104,13 @@ async fn changes_leave_an_audit_line() {
     assert_eq!(by(&world, "reader", "/v1/place?mode=assume", &pod("c")).await.status, 403);
     let two = format!("{}{}", pod("d"), pod("e"));
     assert_eq!(by(&world, "scheduler", "/v1/place?mode=assume", &two).await.status, 200);
+    let acquire = r#"{"namespace": "d", "name": "p", "uid": "u", "actor": "a"}"#;
+    assert_eq!(by(&world, "lifecycle", "/v1/ledger/acquire-identity", acquire).await.status, 200);
+    let listed = by(&world, "scheduler", "/v1/assumed/list", r#"{"pageSize": 1}"#).await.json();
+    let assumed = &listed["pods"][0];
+    let release = json!({"pod": assumed["pod"], "token": assumed["assumption"]["token"]});
+    let reply = by(&world, "scheduler", "/v1/assumed/release", &release.to_string()).await;
+    assert_eq!(reply.json()["released"], true, "{}", reply.body);
     let World { server, channel, directory } = world;
     drop(channel);
     server.shutdown().await;
@@ -94,6 +128,8 @@ async fn changes_leave_an_audit_line() {
         ["scheduler", place, "OK"],
         ["reader", place, "PERMISSION_DENIED"],
         ["scheduler", "/berth.v1.PlacementService/PlaceBatch", "OK"],
+        ["lifecycle", "/berth.v1.LifecycleService/AcquireIdentity", "OK"],
+        ["scheduler", "/berth.v1.PlacementService/Release", "OK"],
     ];
     assert_eq!(lines, expected.map(|line| line.map(str::to_owned)));
 }
