@@ -3,6 +3,7 @@
 //! cluster.
 
 pub mod file;
+pub(crate) mod handed;
 pub mod kube;
 mod sink;
 

@@ -9,7 +9,7 @@
 //! callers of the service inside the server service                                            what Berth answers,
 //! whichever transport asks lifecycle · feed · expander · policy · apiserver   sources and rules of the service audit ·
 //! admission · net · auth · ledger            who calls, how much, over what, and what survives document · telemetry ·
-//! reload · escape · clock     the ground
+//! reload · escape · clock · words     the ground
 //! ```
 //!
 //! No scheduling rule is in this crate: `berth_engine` makes the decisions, and this crate transports them.
@@ -46,4 +46,5 @@ mod reload;
 mod critical_task;
 mod shutdown;
 pub mod escape;
+mod words;
 pub mod clock;

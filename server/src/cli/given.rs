@@ -3,15 +3,17 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use berth_engine::workload::{Expansion, Workload, WorkloadKind};
+use berth_engine::workload::Expansion;
 use berth_proto::core_v1::Pod;
 
 use super::backend::Backend;
 use super::input::InputArgs;
 use super::what_if::Change;
-use super::workloads::{self, Owners};
-use super::{CliError, lenient, output, pods};
+use super::{CliError, lenient, output, pods, workloads};
 use crate::feed::file::{Dump, Located, Location};
+use crate::feed::handed::{
+    self, Beside, Group, Handed, Item, ignored_note, kinds_of, not_assumed, representative,
+};
 
 /// The names on the command line, and how files are read.
 pub(super) struct Names<'a> {
@@ -37,13 +39,6 @@ pub(super) struct Wanted {
     pub(super) assume: bool,
 }
 
-/// Pods that belong together: one pod, or those of a workload.
-pub(super) struct Group {
-    pub(super) pods: Vec<Pod>,
-    /// The workload that the pods were made of, without its pods.
-    pub(super) workload: Option<Expansion>,
-}
-
 /// The pods of a command.
 #[derive(Default)]
 pub(super) struct Given {
@@ -53,12 +48,6 @@ pub(super) struct Given {
     pub(super) n_refused: usize,
     /// Remarks for the reader of the answer, a sentence each.
     pub(super) notes: Vec<String>,
-}
-
-/// A pod or a workload of a file.
-enum Item {
-    Pod(Box<Pod>),
-    Workload(Box<Located<Workload>>),
 }
 
 impl Named<'_> {
@@ -119,19 +108,20 @@ impl<'a> Names<'a> {
         backend: &mut Backend,
     ) -> Result<Given, CliError> {
         let mut given = Given::default();
-        let (mut items, mut beside) = (Vec::new(), Vec::new());
+        let mut handed = Handed::default();
         for named in &self.named {
             match named {
                 Named::Pod { .. } => {
                     let pod = pods::of_dump(&named.text(), backend)?;
-                    items.push(Item::Pod(Box::new(pod)));
+                    handed.items.push(Item::Pod(Box::new(pod)));
                 }
                 Named::File(path) => {
                     let dumps = self.input.read(path, backend.unknown_fields())?;
-                    self.take(path, dumps, &mut given, &mut items, &mut beside);
+                    self.take(path, dumps, &mut given, &mut handed);
                 }
             }
         }
+        let Handed { items, beside } = handed;
         if items.is_empty() && given.n_refused == 0 {
             return Err(self.hold_none(&given.notes));
         }
@@ -172,8 +162,7 @@ impl<'a> Names<'a> {
         path: &Path,
         dumps: Vec<Dump>,
         given: &mut Given,
-        items: &mut Vec<Item>,
-        beside: &mut Vec<Located<Change>>,
+        handed: &mut Handed,
     ) {
         let mut ignored: BTreeMap<String, usize> = BTreeMap::new();
         for dump in dumps {
@@ -189,45 +178,17 @@ impl<'a> Names<'a> {
             for (kind, n) in dump.ignored_kinds.iter().filter(|(kind, _)| !is_misspelt(kind)) {
                 *ignored.entry(kind.clone()).or_default() += n;
             }
-            sort(dump, items, beside);
+            handed.add(dump);
         }
         for (kind, n) in ignored {
-            given.notes.push(format!(
-                "`{}`: {} of kind {kind}: placements do not depend on such",
-                path.display(),
-                output::count(n, "object")
-            ));
+            given.notes.push(ignored_note(&format!("`{}`", path.display()), &kind, n));
         }
     }
-}
-
-/// Adds the pods and workloads of one file to the items, in file order, and the other objects to those beside.
-fn sort(dump: Dump, items: &mut Vec<Item>, beside: &mut Vec<Located<Change>>) {
-    let mut found: Vec<(Location, Item)> = Vec::new();
-    for Located { value: pod, location } in dump.pods {
-        found.push((location, Item::Pod(Box::new(pod))));
-    }
-    let mut workloads = dump.workloads;
-    for Located { value, location } in dump.objects {
-        match value.into_workload() {
-            Ok(value) => workloads.push(Located { value, location }),
-            Err(other) => beside.push(Located { value: Change::Object(other), location }),
-        }
-    }
-    for workload in workloads {
-        found.push((workload.location.clone(), Item::Workload(Box::new(workload))));
-    }
-    for Located { value, location } in dump.nodes {
-        beside.push(Located { value: Change::Node(Box::new(value)), location });
-    }
-    // Kinds are read apart.
-    found.sort_by_key(|(at, _)| (at.document, at.item));
-    items.extend(found.into_iter().map(|(_, item)| item));
 }
 
 /// Supposes objects that are given beside the pods: a chart's Services and claims, for example.
 async fn suppose(
-    beside: Vec<Located<Change>>,
+    beside: Vec<Located<Beside>>,
     wanted: Wanted,
     backend: &mut Backend,
     given: &mut Given,
@@ -235,12 +196,7 @@ async fn suppose(
     if beside.is_empty() {
         return Ok(());
     }
-    let mut counts: BTreeMap<&'static str, usize> = BTreeMap::new();
-    for object in &beside {
-        *counts.entry(object.value.kind()).or_default() += 1;
-    }
-    let kinds: Vec<String> = counts.iter().map(|(kind, n)| output::count(*n, kind)).collect();
-    let kinds = kinds.join(", ");
+    let kinds = kinds_of(&beside);
     if wanted.assume {
         given.notes.push(format!(
             "{kinds} of the files not supposed: `--assume` takes the cluster as it is"
@@ -250,7 +206,7 @@ async fn suppose(
     given.notes.push(format!("{kinds} of the files supposed to exist"));
     backend.fork_if_live().await?;
     let (changes, locations): (Vec<Change>, Vec<Location>) =
-        beside.into_iter().map(|object| (object.value, object.location)).unzip();
+        beside.into_iter().map(|object| (object.value.into(), object.location)).unzip();
     for (index, reason) in backend.apply(changes).await? {
         match locations.get(index) {
             Some(location) => output::note(&format!("refused: {location}: {reason}")),
@@ -269,56 +225,26 @@ impl Given {
         wanted: Wanted,
         backend: &mut Backend,
     ) -> Result<(), CliError> {
-        let pods = items.iter().filter_map(|item| match item {
-            Item::Pod(pod) => Some(&**pod),
-            Item::Workload(_) => None,
-        });
-        let given = items.iter().filter_map(|item| match item {
-            Item::Pod(_) => None,
-            Item::Workload(workload) => Some(&workload.value),
-        });
-        let owners = Owners::of(pods, given);
-        let mut slots = Vec::new();
-        let mut to_expand = Vec::new();
-        for item in items {
-            match item {
-                Item::Pod(pod) => slots.push(Some(Group { pods: vec![*pod], workload: None })),
-                Item::Workload(workload) if owners.has(&workload.value) => {
-                    let name = workload.value.metadata().map_or("", |metadata| &metadata.name);
-                    let kind = workload.value.kind();
-                    self.notes.push(format!(
-                        "{kind} `{name}` is not expanded: what it owns is given too"
-                    ));
+        let mut ungrouped = handed::ungrouped(items);
+        self.notes.append(&mut ungrouped.notes);
+        if let Some(workload) = ungrouped.workloads.first().filter(|_| wanted.assume) {
+            let reason = not_assumed(workload.value.kind(), "--assume");
+            return Err(CliError::Request(format!("{}: {reason}", workload.location)));
+        }
+        let workloads = std::mem::take(&mut ungrouped.workloads);
+        let expanded = workloads::expand(workloads, wanted.replicas, backend).await?;
+        for group in handed::grouped(ungrouped, expanded) {
+            match group {
+                Ok(mut group) => {
+                    let notes = group.workload.iter_mut().map(|workload| &mut workload.notes);
+                    notes.for_each(|notes| self.notes.append(notes));
+                    self.groups.push(group);
                 }
-                Item::Workload(workload) => {
-                    if wanted.assume {
-                        return Err(not_assumed(workload.value.kind(), &workload.location));
-                    }
-                    slots.push(None);
-                    to_expand.push(*workload);
+                Err(refused) => {
+                    output::note(&format!("refused: {refused}"));
+                    self.n_refused += 1;
                 }
             }
-        }
-        let expanded = workloads::expand(to_expand, wanted.replicas, backend).await?;
-        let mut expanded = expanded.into_iter();
-        for slot in slots {
-            let group = match slot {
-                Some(group) => group,
-                None => match expanded.next() {
-                    Some(Ok(mut expansion)) => {
-                        self.notes.append(&mut expansion.notes);
-                        let pods = std::mem::take(&mut expansion.pods);
-                        Group { pods, workload: Some(expansion) }
-                    }
-                    Some(Err(refused)) => {
-                        output::note(&format!("refused: {refused}"));
-                        self.n_refused += 1;
-                        continue;
-                    }
-                    None => continue,
-                },
-            };
-            self.groups.push(group);
         }
         Ok(())
     }
@@ -341,32 +267,20 @@ impl Given {
                 "`{named}` holds {n_pods} pods{workloads} ({n_refused} refused), one is decided at a time"
             )));
         }
-        let Some(Group { pods, workload }) = self.groups.pop() else {
+        let Some(group) = self.groups.pop() else {
             return Err(CliError::Request(format!("`{named}` holds no pod")));
         };
-        let n_pods = pods.len();
-        let position = node.and_then(|node| pods.iter().position(|pod| is_daemon_of(pod, node)));
-        let pod = pods.into_iter().nth(position.unwrap_or(0));
-        let Some(pod) = pod else {
-            let name = workload.as_ref().map(workloads::name_of).unwrap_or_default();
-            let mut reason = format!("{name} makes no pods");
-            for note in &self.notes {
-                reason = format!("{reason}\n  {note}");
+        match representative(group, node) {
+            Ok((pod, workload, note)) => {
+                self.notes.extend(note);
+                Ok(One { pod, workload, notes: self.notes })
             }
-            return Err(CliError::Request(reason));
-        };
-        if let Some(workload) = workload.as_ref().filter(|_| n_pods > 1) {
-            let name = workloads::name_of(workload);
-            let which = match (workload.kind, position) {
-                (WorkloadKind::DaemonSet, Some(_)) => "the one of this node",
-                _ => "the first",
-            };
-            self.notes.push(format!(
-                "{name} makes {}; this is about {which}, as if it were alone",
-                output::count(n_pods, "pod")
-            ));
+            Err(reason) => {
+                let lines = [reason.as_str()].into_iter();
+                let lines: Vec<&str> = lines.chain(self.notes.iter().map(String::as_str)).collect();
+                Err(CliError::Request(lines.join("\n  ")))
+            }
         }
-        Ok(One { pod, workload, notes: self.notes })
     }
 }
 
@@ -376,21 +290,4 @@ pub(super) struct One {
     /// The workload that the pod was made of, without its pods.
     pub(super) workload: Option<Expansion>,
     pub(super) notes: Vec<String>,
-}
-
-fn not_assumed(kind: WorkloadKind, location: &Location) -> CliError {
-    CliError::Request(format!(
-        "{location}: `--assume` takes pods, not a {kind}: the names of its pods are not known before they are created"
-    ))
-}
-
-/// Whether the pod's required node affinity names this node, as that of a DaemonSet's pod does.
-fn is_daemon_of(pod: &Pod, node: &str) -> bool {
-    let affinity = pod.spec.as_ref().and_then(|spec| spec.affinity.as_ref());
-    let affinity = affinity.and_then(|affinity| affinity.node_affinity.as_ref());
-    let required = affinity
-        .and_then(|affinity| affinity.required_during_scheduling_ignored_during_execution.as_ref());
-    let terms = required.into_iter().flat_map(|required| &required.node_selector_terms);
-    let mut fields = terms.flat_map(|term| &term.match_fields);
-    fields.any(|field| field.key == "metadata.name" && field.values == [node])
 }

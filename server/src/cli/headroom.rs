@@ -5,7 +5,6 @@ mod text;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use berth_engine::workload::{Expansion, WorkloadKind};
 use berth_proto::berth_v1::{HeadroomRequest, HeadroomResponse};
 use berth_proto::core_v1::Pod;
 use serde::Serialize;
@@ -15,8 +14,9 @@ use super::given::{Names, One};
 use super::input::InputArgs;
 use super::output::{self, Format};
 use super::what_if::{SupposedPods, WhatIfArgs};
-use super::{CliError, admission, manifest, workloads};
+use super::{CliError, admission, manifest};
 use crate::escape::printable_lines;
+use crate::feed::handed::check_copies;
 use crate::service::autoscaler::headroom::{DEFAULT_LIMIT, MAX_LIMIT};
 
 const EXIT_STATUS: &str = "\
@@ -127,27 +127,8 @@ async fn find(names: &Names<'_>, backend: &mut Backend) -> Result<(Pod, Vec<Stri
     }
     let One { pod, workload, notes } = names.find_one(None, backend).await?;
     if let Some(workload) = workload {
-        check_copies(&workload, &pod)?;
+        let how = ["berth place", "berth place --replicas N"];
+        check_copies(&workload, &pod, how).map_err(CliError::Request)?;
     }
     Ok((pod, notes))
-}
-
-/// Checks that copies of one pod stand for more pods of the workload.
-fn check_copies(workload: &Expansion, pod: &Pod) -> Result<(), CliError> {
-    let name = workloads::name_of(workload);
-    let volumes = pod.spec.iter().flat_map(|spec| &spec.volumes);
-    let mut sources = volumes.filter_map(|volume| volume.volume_source.as_ref());
-    let reason = match workload.kind {
-        WorkloadKind::DaemonSet => {
-            "has one pod on each node that suits it; `berth place` shows on which they fit"
-        }
-        WorkloadKind::StatefulSet
-            if sources.any(|source| source.persistent_volume_claim.is_some()) =>
-        {
-            "has claims for each pod, which copies of one pod would share; `berth place --replicas N` shows whether N \
-             fit"
-        }
-        _ => return Ok(()),
-    };
-    Err(CliError::Request(format!("{name} {reason}")))
 }

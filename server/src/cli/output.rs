@@ -7,10 +7,10 @@ use std::io::{self, ErrorKind, Write as _};
 use berth_proto::berth_v1::{ClaimBinding, VolumeBindings};
 use clap::ValueEnum;
 use comfy_table::{ColumnConstraint, ContentArrangement, presets};
-use indicatif::HumanCount;
 use serde::Serialize;
 
 use crate::escape::{self, printable};
+pub(super) use crate::words::{count, grouped};
 
 /// Minimum width of a wrapped column: below it the terminal may as well break the long line.
 const MIN_WRAPPED_WIDTH: u16 = 30;
@@ -130,18 +130,6 @@ pub(super) fn volumes(volumes: &VolumeBindings) -> String {
     });
     let provisioned = volumes.provisioned.iter().map(|claim| format!("provisions claim `{claim}`"));
     bound.chain(provisioned).collect::<Vec<_>>().join(", ")
-}
-
-/// Formats a count with a noun: `1 node`, `2 nodes`, `12,345 nodes`.
-pub(super) fn count(n: impl TryInto<u64>, noun: &str) -> String {
-    let n = n.try_into().unwrap_or(u64::MAX);
-    let plural = if n == 1 { "" } else { "s" };
-    format!("{} {noun}{plural}", grouped(n))
-}
-
-/// Formats a number with its digits in groups of three: `12,345`.
-pub(super) fn grouped(n: impl TryInto<u64>) -> String {
-    HumanCount(n.try_into().unwrap_or(u64::MAX)).to_string()
 }
 
 #[cfg(test)]

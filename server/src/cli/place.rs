@@ -1,6 +1,5 @@
 //! `berth place`: shows where pods would be placed.
 
-mod members;
 mod rows;
 
 use std::path::PathBuf;
@@ -11,13 +10,13 @@ use berth_proto::core_v1::Pod;
 use serde::Serialize;
 
 use super::backend::{self, Backend, BackendArgs};
-use super::given::{Given, Group, Names, Wanted};
+use super::given::{Given, Names, Wanted};
 use super::input::InputArgs;
 use super::output::{self, Format};
 use super::what_if::{SupposedPods, WhatIfArgs};
-use super::{CliError, admission, manifest, pods, preempt, workloads};
+use super::{CliError, admission, manifest, pods, preempt};
 use crate::escape::printable_lines;
-use members::Member;
+use crate::feed::handed::{self, Group, Member, held_back, name_generated, ordered};
 
 /// Decides pods by priority and then in order, each seeing those decided before it as placed, and prints their nodes
 #[derive(Clone, Debug, clap::Args)]
@@ -160,7 +159,7 @@ async fn answer(
     let workloads: Vec<WorkloadOutput> =
         given.groups.iter().filter_map(WorkloadOutput::of).collect();
     let ordered = ordered(&given.groups);
-    let (entries, mut members) = members::of(given.groups, replicas);
+    let (entries, mut members) = handed::members(given.groups, replicas);
     let of_entries: Vec<String> = entries
         .iter()
         .map(|entry| entry.pod.as_ref().map_or_else(String::new, manifest::name_of))
@@ -176,7 +175,7 @@ async fn answer(
     notes.extend(given.notes);
     let answered = backend.place(entries, args.assume, gang).await?;
     let results = answered.results;
-    members::name_generated(&mut members, &results);
+    name_generated(&mut members, &results);
     let admissions = || answered.admissions.iter().map(|it| (entry_name(&of_entries, it), it));
     notes.extend(admission::notes(admissions()));
     notes.extend(held_back(&ordered, &members, &results));
@@ -211,35 +210,6 @@ async fn answer(
 fn entry_name<'a>(names: &'a [String], admission: &Admission) -> &'a str {
     let index = usize::try_from(admission.index).unwrap_or(usize::MAX);
     names.get(index).map_or("-", String::as_str)
-}
-
-/// The workloads that create a pod only when the one before is ready: their numbers and names.
-fn ordered(groups: &[Group]) -> Vec<(usize, String)> {
-    let workloads = groups.iter().enumerate().filter_map(|(number, group)| {
-        let workload = group.workload.as_ref().filter(|workload| workload.is_ordered)?;
-        Some((number, workloads::name_of(workload)))
-    });
-    workloads.collect()
-}
-
-/// Remarks on pods that are not created before another one has a node.
-fn held_back(
-    ordered: &[(usize, String)],
-    members: &[Member],
-    results: &[PlaceResult],
-) -> Vec<String> {
-    let remark = |(number, workload): &(usize, String)| {
-        let mut pods =
-            members.iter().zip(results).filter(|(member, _)| member.workload == Some(*number));
-        let (first, _) = pods.find(|(_, result)| !rows::has_node(result))?;
-        let n = pods.count();
-        (n > 0).then(|| {
-            let name = &first.name;
-            let n = output::count(n, "pod");
-            format!("{workload} creates a pod when the one before is ready: {n} after {name} would have to wait for it")
-        })
-    };
-    ordered.iter().filter_map(remark).collect()
 }
 
 /// Checks `min`: a gang with fewer pods could never be placed.

@@ -14,7 +14,7 @@ use crate::auth::Caller;
 use crate::clock;
 use crate::net::Peer;
 use crate::service::method::{self, Effect, Method};
-use crate::service::{CallError, Deadline, Delivery, REQUEST_ID, State};
+use crate::service::{Access, CallError, Deadline, Delivery, REQUEST_ID, State, Supposed};
 use crate::telemetry::trace::Span;
 
 /// Maximum length of a request id in bytes.
@@ -86,6 +86,9 @@ impl Call {
         }
         request.extensions_mut().insert(caller.clone());
         self.caller = Some(caller);
+        if let Some(supposed) = request.extensions().get::<Supposed>() {
+            supposed.note_access(Access::of(request.extensions()));
+        }
         allowed?;
         match request.headers().get(REQUEST_ID) {
             Some(_) => self.check_request_id(),

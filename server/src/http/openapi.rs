@@ -8,16 +8,21 @@ use axum::body::Body;
 use axum::http::HeaderValue;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::Response;
+use berth_engine::workload::WorkloadKind;
 use berth_proto::access::METHODS;
 use berth_proto::openapi;
 use serde_json::{Map, Value, json};
 
-use super::v1::parameters::{self, PRETTY, TIMEOUT};
+use super::v1::expanded::{takes_replicas, takes_workloads};
+use super::v1::parameters::{self, PRETTY, REPLICAS, TIMEOUT};
 use super::v1::route::{self, PLACE, PLACE_BATCH, Route};
 use super::v1::{REQUEST_ID, kinds};
 
 /// Path of the document.
 pub(super) const PATH: &str = "/openapi.json";
+
+/// Name of the schema of workloads.
+const WORKLOAD: &str = "Workload";
 
 static DOCUMENT: LazyLock<String> = LazyLock::new(|| document().to_string());
 
@@ -30,11 +35,19 @@ pub(super) async fn get() -> Response {
 fn document() -> Value {
     let paths: Map<String, Value> =
         route::all().map(|route| (route.path.clone(), json!({"post": operation(route)}))).collect();
-    let mut schemas = BTreeMap::from([("Error".to_owned(), error_schema())]);
+    let mut schemas = BTreeMap::from([
+        ("Error".to_owned(), error_schema()),
+        (WORKLOAD.to_owned(), workload_schema()),
+    ]);
     for route in route::all() {
         collect(route.operation.request, &mut schemas);
         collect(route.operation.response, &mut schemas);
         kinds(route).iter().for_each(|kind| collect(&kind.schema, &mut schemas));
+    }
+    for route in route::all().filter(|route| takes_workloads(route)) {
+        if let Some(response) = schemas.get_mut(route.operation.response) {
+            tell_of_workloads(response);
+        }
     }
     json!({
         "openapi": "3.1.0",
@@ -74,6 +87,9 @@ fn operation(route: &Route) -> Value {
     let reference = |name: &str| json!({"$ref": format!("#/components/schemas/{name}")});
     let mut bodies = vec![reference(operation.request)];
     bodies.extend(kinds(route).iter().map(|kind| reference(&kind.schema)));
+    if takes_workloads(route) {
+        bodies.push(reference(WORKLOAD));
+    }
     let mut results = vec![reference(operation.response)];
     if route.path == PLACE {
         results.extend(route::find(PLACE_BATCH).map(|batch| reference(batch.operation.response)));
@@ -116,7 +132,10 @@ fn any_of(mut schemas: Vec<Value>) -> Value {
 }
 
 fn body_description(route: &Route) -> String {
-    let kinds: Vec<&str> = kinds(route).iter().map(|kind| kind.name).collect();
+    let mut kinds: Vec<&str> = kinds(route).iter().map(|kind| kind.name).collect();
+    if takes_workloads(route) {
+        kinds.extend(WorkloadKind::ALL.map(WorkloadKind::name));
+    }
     match (kinds.as_slice(), route.path == PLACE) {
         ([], _) => "The request.".to_owned(),
         (kinds, is_place) => {
@@ -156,6 +175,15 @@ fn query(route: &Route) -> Vec<Value> {
     if kinds(route).is_empty() {
         return listed;
     }
+    if takes_replicas(route) {
+        listed.push(parameter(
+            "query",
+            REPLICAS,
+            "Number of pods of each workload, instead of its own, and of copies of each pod. Option of a body of bare \
+             objects.",
+            json!({"type": "integer", "minimum": 1}),
+        ));
+    }
     for field in parameters::settable(route.operation.request) {
         let mut schema = field.schema;
         let described = schema.as_object_mut().and_then(|schema| schema.remove("description"));
@@ -165,6 +193,34 @@ fn query(route: &Route) -> Vec<Value> {
         listed.push(parameter("query", &field.name, &description, schema));
     }
     listed
+}
+
+/// A workload, of which only what all have is described: the fields are those of Kubernetes' API.
+fn workload_schema() -> Value {
+    let versions: std::collections::BTreeSet<&str> =
+        WorkloadKind::ALL.iter().map(|kind| kind.api_version()).collect();
+    json!({
+        "type": "object",
+        "description": "A workload of Kubernetes, whose pods the call is about.",
+        "required": ["kind"],
+        "properties": {
+            "apiVersion": {"type": "string", "enum": versions},
+            "kind": {"type": "string", "enum": WorkloadKind::ALL.map(WorkloadKind::name)},
+            "metadata": {"type": "object", "description": "Metadata, with a name."},
+            "spec": {"type": "object", "description": "Specification, with a template of the pods."},
+        },
+    })
+}
+
+/// Adds what an answer to a body of bare objects tells besides the response.
+fn tell_of_workloads(response: &mut Value) {
+    let texts = |description: &str| json!({"type": "array", "items": {"type": "string"}, "description": description});
+    let pods = "Names of the pods, in the order of the request; only for several pods, and for those of workloads.";
+    let notes = "Remarks on the objects of the body, a sentence each.";
+    if let Some(properties) = response.get_mut("properties").and_then(Value::as_object_mut) {
+        properties.insert("pods".to_owned(), texts(pods));
+        properties.insert("notes".to_owned(), texts(notes));
+    }
 }
 
 fn error_schema() -> Value {

@@ -2,6 +2,7 @@
 //! that answer gRPC, through the same layer: it authenticates, admits, limits, counts, audits and traces the call. The
 //! response is translated back.
 
+pub(super) mod expanded;
 mod failure;
 mod message;
 mod objects;
@@ -31,7 +32,8 @@ use tower_service::Service;
 use super::body::{Bodies, Held};
 use crate::net::Peer;
 pub(super) use crate::service::REQUEST_ID;
-use crate::service::{Deadline, State};
+use crate::service::{Deadline, Limits, State, Supposed, Target};
+use expanded::{Scene, Told};
 use failure::Failure;
 use message::OneMessage;
 pub(super) use objects::kinds;
@@ -103,7 +105,8 @@ pub struct TranslatedBody {
     pub json: Option<String>,
 }
 
-/// Translates a body that is posted to `path` with a query, without calling anything.
+/// Translates a body that is posted to `path` with a query, without calling anything; what it supposes is supposed of
+/// an empty cluster.
 ///
 /// # Errors
 /// The reason for which it is refused.
@@ -118,7 +121,13 @@ pub(crate) fn translated(
     let value = HeaderValue::from_str(content_type).map_err(|error| error.to_string())?;
     let form = form(&HeaderMap::from_iter([(CONTENT_TYPE, value)])).map_err(text)?;
     let parameters = Parameters::of(query).map_err(text)?;
-    let Translated { route, message } = translate(route, form, &parameters, body).map_err(text)?;
+    let scene = Scene {
+        base: &|_| Ok(Target::Live(Arc::default())),
+        max_pods: Limits::default().max_pods_per_request,
+        max_bytes: Limits::default().max_message_bytes,
+    };
+    let translated = translate(route, form, &parameters, body, &scene).map_err(text)?;
+    let Translated { route, message, .. } = translated;
     let json = route.request_json(&message).ok();
     Ok(TranslatedBody { path: &route.path, rpc: route.operation.path, message, json })
 }
@@ -172,6 +181,7 @@ struct Answer {
     route: &'static Route,
     message: Bytes,
     replayed: Option<HeaderValue>,
+    told: Told,
 }
 
 async fn answer(
@@ -184,12 +194,19 @@ async fn answer(
     let timeout = parameters.as_ref().ok().and_then(|parameters| parameters.timeout);
     let head = Head { peer: parts.extensions.get().cloned(), headers: passed_on(&parts.headers) };
     let stop = Arc::new(OnceLock::new());
+    let (supposed, told) = (Supposed::default(), Arc::new(OnceLock::new()));
     let reading = {
         let (shares, headers) = (shares.clone(), parts.headers);
+        let (supposed, told_by) = (supposed.clone(), told.clone());
         async move {
-            let translated = read(&shares, route, &headers, parameters, body).await;
+            let translated = read(&shares, route, &headers, parameters, body, &supposed).await;
             match translated.map_err(Stop::Failure)? {
-                Translated { route: other, message } if std::ptr::eq(other, route) => Ok(message),
+                Translated { route: other, message, told, fork } if std::ptr::eq(other, route) => {
+                    fork.into_iter().for_each(|fork| supposed.set(fork));
+                    // The body is read once.
+                    drop(told_by.set(told));
+                    Ok(message)
+                }
                 elsewhere => Err(Stop::Elsewhere(elsewhere)),
             }
         }
@@ -198,14 +215,20 @@ async fn answer(
         Stop::Failure(failure) => failure.to_status(),
         Stop::Elsewhere(_) => tonic::Status::aborted("another method answers"),
     });
-    let called = head.call(shares, route, timeout, tonic::body::Body::new(message)).await;
+    let called = head.call(shares, route, timeout, tonic::body::Body::new(message), supposed).await;
     match Arc::into_inner(stop).and_then(OnceLock::into_inner) {
-        None => called,
+        None => {
+            let told = told.get().cloned().unwrap_or_default();
+            called.map(|answer| Answer { told, ..answer })
+        }
         Some(Stop::Failure(failure)) => Err(failure),
-        Some(Stop::Elsewhere(Translated { route, message })) => {
+        Some(Stop::Elsewhere(Translated { route, message, told, fork })) => {
             let reading = async move { Ok(message) };
             let message = OneMessage::new(reading, Arc::default(), Failure::to_status);
-            head.call(shares, route, timeout, tonic::body::Body::new(message)).await
+            let (message, supposed) = (tonic::body::Body::new(message), Supposed::default());
+            fork.into_iter().for_each(|fork| supposed.set(fork));
+            let called = head.call(shares, route, timeout, message, supposed).await;
+            called.map(|answer| Answer { told, ..answer })
         }
     }
 }
@@ -217,15 +240,32 @@ async fn read(
     headers: &HeaderMap,
     parameters: Result<Parameters, Failure>,
     body: Body,
+    supposed: &Supposed,
 ) -> Result<Translated, Failure> {
     let (parameters, form) = (parameters?, form(headers)?);
     let body = shares.bodies.read(headers, body).await?;
     // Objects are read by several threads, and YAML takes its time.
     if body.len() <= SHORT_BYTES && form == Form::Json && !is_object(route, &body) {
-        return translate(route, form, &parameters, &body);
+        return translated_for(&shares.state, route, form, &parameters, &body, supposed);
     }
-    let translate = move |body: Held| translate(route, form, &parameters, &body);
+    let (state, supposed) = (shares.state.clone(), supposed.clone());
+    let translate =
+        move |body: Held| translated_for(&state, route, form, &parameters, &body, &supposed);
     shares.state.pool.run(Deadline(None), move |_| translate(body)).await?
+}
+
+/// Translates a body for the caller that `supposed` knows.
+fn translated_for(
+    state: &State,
+    route: &'static Route,
+    form: Form,
+    parameters: &Parameters,
+    body: &[u8],
+    supposed: &Supposed,
+) -> Result<Translated, Failure> {
+    let base = |session_id: &str| supposed.base(state, session_id);
+    let Limits { max_pods_per_request: max_pods, max_message_bytes: max_bytes, .. } = state.limits;
+    translate(route, form, parameters, body, &Scene { base: &base, max_pods, max_bytes })
 }
 
 fn is_object(route: &Route, body: &[u8]) -> bool {
@@ -281,6 +321,7 @@ impl Head {
         route: &'static Route,
         timeout: Option<Duration>,
         body: tonic::body::Body,
+        supposed: Supposed,
     ) -> Result<Answer, Failure> {
         let mut request = http::Request::new(body);
         *request.method_mut() = Method::POST;
@@ -294,10 +335,12 @@ impl Head {
         if let Some(peer) = &self.peer {
             request.extensions_mut().insert(peer.clone());
         }
+        request.extensions_mut().insert(supposed);
         let (parts, body) = (shares.calls.0)(request).await.into_parts();
         let collected = message::collect(&parts.headers, body).await;
         let message = collected.map_err(|status| Failure::of_status(&status))?;
-        Ok(Answer { route, message, replayed: parts.headers.get(REPLAYED).cloned() })
+        let replayed = parts.headers.get(REPLAYED).cloned();
+        Ok(Answer { route, message, replayed, told: Told::default() })
     }
 }
 
@@ -313,11 +356,15 @@ fn grpc_timeout(timeout: Duration) -> Option<HeaderValue> {
 
 impl Answer {
     async fn response(self, state: &State, is_pretty: bool) -> Response {
-        let Answer { route, message, replayed } = self;
+        let Answer { route, message, replayed, told } = self;
+        let json = move |message: &[u8]| {
+            let added = (!told.is_empty()).then(|| told.added(route, message));
+            route.json(message, is_pretty, added.as_ref())
+        };
         let written = if message.len() <= SHORT_BYTES {
-            route.json(&message, is_pretty)
+            json(&message)
         } else {
-            let writing = move |_: &_| route.json(&message, is_pretty);
+            let writing = move |_: &_| json(&message);
             state.pool.run(Deadline(None), writing).await.unwrap_or_else(|error| Err(error.into()))
         };
         let text = match written {

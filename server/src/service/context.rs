@@ -1,8 +1,13 @@
 //! Context of a call: its caller and deadline, besides the request.
 
+use std::sync::Arc;
+
+use berth_engine::Cluster;
+
 use super::access::Access;
 use super::deadline::Deadline;
 use super::delivery::Delivery;
+use super::supposed::Supposed;
 
 /// Header in which a caller names a request, so that a retry of it is recognised.
 pub(crate) const REQUEST_ID: &str = "berth-request-id";
@@ -16,6 +21,8 @@ pub(crate) struct CallContext {
     pub(crate) deadline: Deadline,
     /// Where changes are kept until the response is delivered.
     pub(crate) delivery: Delivery,
+    /// The fork to decide on, if the request supposes objects beside those of its cluster.
+    pub(crate) supposed: Option<Arc<Cluster>>,
 }
 
 impl CallContext {
@@ -25,6 +32,9 @@ impl CallContext {
             access: Access::of(extensions),
             deadline: Deadline::of(extensions),
             delivery: extensions.get::<Delivery>().cloned().unwrap_or_default(),
+            supposed: extensions
+                .get::<Supposed>()
+                .and_then(|supposed| Some(supposed.fork()?.cluster.clone())),
         }
     }
 }
@@ -34,6 +44,6 @@ impl CallContext {
     /// Context of a caller with all rights and without a deadline.
     pub(crate) fn open() -> CallContext {
         let (access, deadline) = (Access::open(), Deadline(None));
-        CallContext { access, deadline, delivery: Delivery::default() }
+        CallContext { access, deadline, delivery: Delivery::default(), supposed: None }
     }
 }

@@ -90,11 +90,12 @@ pub(crate) fn in_progress() -> Option<Arc<InProgress>> {
 }
 
 impl ResponseCache {
-    /// Claims the name of a request; waits while the same request is under way.
+    /// Claims the name of a request, which has two parts: its message, and what it supposes. Waits while the same request
+    /// is under way.
     pub(crate) async fn claim(
         self: &Arc<Self>,
         name: RequestName,
-        request: &[u8],
+        request: [&[u8]; 2],
     ) -> Result<Claim, CallError> {
         let digest = digest(request);
         loop {
@@ -190,11 +191,14 @@ fn n_bytes(name: &RequestName, answer: &Bytes) -> usize {
     answer.len() + name.id.len() + OVERHEAD_BYTES
 }
 
-fn digest(bytes: &[u8]) -> Digest {
+fn digest(parts: [&[u8]; 2]) -> Digest {
     [0_u8, 1].map(|salt| {
         let mut hasher = DefaultHasher::new();
         hasher.write_u8(salt);
-        hasher.write(bytes);
+        for part in parts {
+            hasher.write_usize(part.len());
+            hasher.write(part);
+        }
         hasher.finish()
     })
 }
@@ -211,45 +215,45 @@ mod tests {
     }
 
     async fn is_first(answers: &Arc<ResponseCache>, id: &str, request: &[u8]) -> bool {
-        matches!(answers.claim(name(id), request).await, Ok(Claim::First(_)))
+        matches!(answers.claim(name(id), [request, b""]).await, Ok(Claim::First(_)))
     }
 
     #[tokio::test]
     async fn an_answer_is_given_again_and_nothing_else_is() {
         let answers = Arc::new(ResponseCache::default());
-        let Ok(Claim::First(first)) = answers.claim(name("a"), b"q").await else {
+        let Ok(Claim::First(first)) = answers.claim(name("a"), [b"q", b""]).await else {
             panic!("this is the first request")
         };
         first.remember(b"yes");
         drop(first);
-        let Ok(Claim::Again(again)) = answers.claim(name("a"), b"q").await else {
+        let Ok(Claim::Again(again)) = answers.claim(name("a"), [b"q", b""]).await else {
             panic!("it was answered")
         };
         assert_eq!(again, "yes");
-        let other = answers.claim(name("a"), b"r").await.err();
+        let other = answers.claim(name("a"), [b"r", b""]).await.err();
         assert_eq!(other, Some(CallError::RequestIdReused { id: "a".to_owned() }));
         assert!(is_first(&answers, "b", b"q").await);
         let stranger = RequestName { user: "v".into(), ..name("a") };
-        assert!(matches!(answers.claim(stranger, b"r").await, Ok(Claim::First(_))));
+        assert!(matches!(answers.claim(stranger, [b"r", b""]).await, Ok(Claim::First(_))));
     }
 
     #[tokio::test]
     async fn a_second_request_waits_and_takes_over_if_the_first_gives_up() {
         let answers = Arc::new(ResponseCache::default());
-        let Ok(Claim::First(first)) = answers.claim(name("a"), b"q").await else {
+        let Ok(Claim::First(first)) = answers.claim(name("a"), [b"q", b""]).await else {
             panic!("this is the first request")
         };
-        let mut second = Box::pin(answers.claim(name("a"), b"q"));
+        let mut second = Box::pin(answers.claim(name("a"), [b"q", b""]));
         poll_fn(|cx| {
             assert!(second.as_mut().poll(cx).is_pending());
             Poll::Ready(())
         })
         .await;
         // A different request is refused without waiting.
-        assert!(answers.claim(name("a"), b"r").await.is_err());
+        assert!(answers.claim(name("a"), [b"r", b""]).await.is_err());
         drop(first);
         let Ok(Claim::First(second)) = second.await else { panic!("the first gave up") };
-        let mut third = Box::pin(answers.claim(name("a"), b"q"));
+        let mut third = Box::pin(answers.claim(name("a"), [b"q", b""]));
         poll_fn(|cx| {
             assert!(third.as_mut().poll(cx).is_pending());
             Poll::Ready(())
@@ -265,20 +269,20 @@ mod tests {
         let (mut table, start) = (Table::default(), Instant::now());
         for (seconds, id) in ["a", "b", "c"].into_iter().enumerate() {
             let at = start + Duration::from_secs(seconds as u64);
-            table.remember(&name(id), digest(b""), Bytes::from_static(b"x"), at);
+            table.remember(&name(id), digest([b"", b""]), Bytes::from_static(b"x"), at);
         }
         table.forget_older(start + MAX_AGE + Duration::from_secs(1));
         assert_eq!((table.entries.len(), table.order.len()), (1, 1));
         assert!(table.entries.contains_key(&name("c")));
         let half = Bytes::from(vec![0; MAX_BYTES / 2]);
         for id in ["d", "e"] {
-            table.remember(&name(id), digest(b""), half.clone(), start);
+            table.remember(&name(id), digest([b"", b""]), half.clone(), start);
         }
         assert_eq!(table.order.len(), 1, "the last only");
         table.forget_oldest();
         assert_eq!((table.n_bytes, table.entries.len()), (0, 0));
         for n in 0..MAX_ANSWERS + 7 {
-            table.remember(&name(&n.to_string()), digest(b""), Bytes::new(), start);
+            table.remember(&name(&n.to_string()), digest([b"", b""]), Bytes::new(), start);
         }
         assert_eq!((table.entries.len(), table.order.len()), (MAX_ANSWERS, MAX_ANSWERS));
         assert!(!table.entries.contains_key(&name("6")));

@@ -1,4 +1,4 @@
-//! Target: the cluster of a request, either the live one or a session's fork.
+//! Target: the cluster of a request, the live one, a session's fork, or a fork for this call alone.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -12,12 +12,14 @@ pub(crate) enum Target {
     Live(Arc<Cluster>),
     /// A session, which does not expire while this value lives.
     Session(InUse),
+    /// A private fork with what the request supposes, which ends with the call.
+    Supposed(Arc<Cluster>),
 }
 
 impl Target {
-    /// Whether changes are visible in a session only.
+    /// Whether changes are visible in a session only, or in this call only.
     pub(crate) fn is_hypothetical(&self) -> bool {
-        matches!(self, Target::Session(_))
+        matches!(self, Target::Session(_) | Target::Supposed(_))
     }
 
     /// Reserves room for `n` changes in a session; [`Target::release`] gives back what is not used.
@@ -26,7 +28,7 @@ impl Target {
     /// [`CallError::SessionTooLarge`]; nothing is reserved then.
     pub(crate) fn reserve(&self, n: usize) -> Result<(), CallError> {
         match self {
-            Target::Live(_) => Ok(()),
+            Target::Live(_) | Target::Supposed(_) => Ok(()),
             Target::Session(session) => session.reserve(n),
         }
     }
@@ -34,7 +36,7 @@ impl Target {
     /// Gives back reserved room that was not used.
     pub(crate) fn release(&self, n: usize) {
         match self {
-            Target::Live(_) => {}
+            Target::Live(_) | Target::Supposed(_) => {}
             Target::Session(session) => session.release(n),
         }
     }
@@ -61,7 +63,7 @@ impl Deref for Target {
 
     fn deref(&self) -> &Cluster {
         match self {
-            Target::Live(cluster) => cluster,
+            Target::Live(cluster) | Target::Supposed(cluster) => cluster,
             Target::Session(session) => session.cluster(),
         }
     }

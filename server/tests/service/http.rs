@@ -6,4 +6,5 @@ mod bodies;
 mod limits;
 mod openapi;
 mod roles;
+mod workloads;
 mod world;

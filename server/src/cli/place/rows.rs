@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use berth_proto::berth_v1::{Decision, PlaceResult, decision::Outcome, place_result};
 use berth_proto::core_v1::Pod;
 
-use super::members::Member;
 use crate::cli::{manifest, output};
+use crate::feed::handed::Member;
 
 /// The largest number of pods of one workload that have a row each.
 const MAX_ROWS: usize = 10;
@@ -120,11 +120,6 @@ pub(super) fn table(
         table.add_row([manifest::name_of(pod).as_str(), "-", "-", "-", "-", &message]);
     }
     (table.text(), tally)
-}
-
-/// Whether the pod of this result got a node.
-pub(super) fn has_node(result: &PlaceResult) -> bool {
-    matches!(outcome(result), Ok(Outcome::Placement(_)))
 }
 
 fn row<'a>(name: &'a str, result: &'a PlaceResult, tally: &mut Tally) -> Row<'a> {

@@ -5,6 +5,7 @@ use berth_proto::berth_v1::{self as wire, delta::Change as Wire};
 use berth_proto::core_v1;
 
 use crate::feed::file::WrittenObject;
+use crate::feed::handed::Beside;
 
 /// One change of the cluster as written in a manifest or on the command line.
 #[derive(Clone, Debug)]
@@ -21,16 +22,16 @@ pub(in crate::cli) enum Change {
     NoPod(PodKey),
 }
 
-impl Change {
-    /// Kind of the changed object.
-    pub(in crate::cli) fn kind(&self) -> &'static str {
-        match self {
-            Change::Node(_) | Change::NoNode(_) => "Node",
-            Change::Pod(_) | Change::NoPod(_) => "Pod",
-            Change::Object(object) => object.as_wire().kind().name(),
+impl From<Beside> for Change {
+    fn from(object: Beside) -> Change {
+        match object {
+            Beside::Node(node) => Change::Node(node),
+            Beside::Object(object) => Change::Object(object),
         }
     }
+}
 
+impl Change {
     /// Compiles the change for the engine.
     ///
     /// # Errors

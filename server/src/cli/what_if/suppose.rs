@@ -8,9 +8,10 @@ use berth_proto::core_v1::{Node, Pod};
 
 use super::{Change, Gone, SupposedPods, Suppositions, WhatIfArgs};
 use crate::cli::backend::{Backend, Counts};
-use crate::cli::workloads::{self, Owners};
+use crate::cli::workloads;
 use crate::cli::{CliError, lenient, manifest, output};
 use crate::feed::file::{Dump, Located, Location, UnknownFields, WrittenObject};
+use crate::feed::handed::{Owners, ignored_note, workload_name};
 
 /// The objects of the files.
 #[derive(Default)]
@@ -64,7 +65,7 @@ impl Suppositions<'_> {
         is_asked_for: impl Fn(&Pod) -> bool,
     ) -> Result<(), CliError> {
         let n_pods = output::count(expansion.pods.len(), "pod");
-        let name = workloads::name_of(&expansion);
+        let name = workload_name(&expansion);
         let mut pods = std::mem::take(&mut expansion.pods);
         if self.pods == SupposedPods::Placed {
             let n_placed = place(&mut pods, backend).await?;
@@ -180,11 +181,8 @@ fn read(dump: Dump, path: &Path, manifests: &mut Manifests) -> Result<(), CliErr
         }
     }
     for (kind, n) in &ignored {
-        output::note(&format!(
-            "note: `{}`: {} of kind {kind}: placements do not depend on such",
-            path.display(),
-            output::count(*n, "object")
-        ));
+        let note = ignored_note(&format!("`{}`", path.display()), kind, *n);
+        output::note(&format!("note: {note}"));
     }
     let admitted = |mut pod: Pod| {
         manifest::identify(&mut pod);

@@ -16,7 +16,7 @@ use tonic::service::Routes;
 use tower_service::Service as _;
 
 use crate::service::response_cache::{self, Claim, RequestName, ResponseCache};
-use crate::service::{CallError, Delivery, UntilDelivered};
+use crate::service::{CallError, Delivery, Supposed, UntilDelivered};
 
 /// Header that marks a repeated response; its value is `true`.
 pub(crate) const REPLAYED: &str = "berth-replayed";
@@ -38,7 +38,10 @@ pub(super) async fn answer_once(
 ) -> Result<Answered, CallError> {
     let (parts, body) = request.into_parts();
     let message = collect(body, max_message_bytes + PREFIX_BYTES).await?;
-    let in_progress = match responses.claim(name, &message.data).await? {
+    // What a request supposes is a part of it, though not of its message.
+    let supposed = parts.extensions.get::<Supposed>().and_then(Supposed::fork);
+    let supposed = supposed.map(|fork| fork.digest.clone()).unwrap_or_default();
+    let in_progress = match responses.claim(name, [&message.data, &supposed]).await? {
         Claim::First(in_progress) => Arc::new(in_progress),
         Claim::Again(data) => {
             return Ok(Answered { response: replayed(data), is_replayed: true });

@@ -4,28 +4,33 @@
 use berth_engine::ObjectKind;
 use serde_json::{Map, Value, json};
 
+use super::expanded::{self, Made, Scene, Told};
 use super::failure::Failure;
 use super::parameters::{Parameters, properties, referred};
-use super::route::{DRAIN, PLACE, PLACE_BATCH, Route, find};
+use super::route::{DRAIN, Route};
 use crate::feed::file::Dump;
+use crate::service::Fork;
 
 /// Schemas of the kinds that have no list of kinds.
-const POD: &str = "io.k8s.api.core.v1.Pod";
+pub(super) const POD: &str = "io.k8s.api.core.v1.Pod";
 const NODE: &str = "io.k8s.api.core.v1.Node";
 /// Messages that hold a pod, as elements of a list in a request, and their field for it.
 const HOLDERS: [(&str, &str); 2] = [("berth.v1.BatchEntry", "pod"), ("berth.v1.FitPod", "pod")];
 /// The field of [`DRAIN`] that takes nodes by their names.
 const NODE_NAMES: &str = "nodeNames";
 /// The field that asks for admission; objects that somebody hands in are admitted unless the caller says otherwise.
-const ADMIT: &str = "admit";
+pub(super) const ADMIT: &str = "admit";
 
 /// A request made of objects, for a call that is not always the requested one.
-#[derive(Clone, Debug)]
 pub(super) struct Composed {
     /// The call: several pods for [`PLACE`] are a batch.
     pub(super) route: &'static Route,
     /// The JSON form of its request.
     pub(super) request: Value,
+    /// What the answer tells of the body.
+    pub(super) told: Told,
+    /// The fork with what the request supposes, if it supposes anything.
+    pub(super) fork: Option<Fork>,
 }
 
 /// An object of the body.
@@ -39,7 +44,7 @@ struct Handed {
 
 /// The place of a kind in a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Slot {
+pub(super) enum Slot {
     /// A field for one object.
     One(String),
     /// A list of objects.
@@ -57,12 +62,19 @@ enum Slot {
 /// parameter.
 pub(super) fn compose(
     route: &'static Route,
-    dump: &Dump,
+    dump: Dump,
     parameters: &Parameters,
+    scene: &Scene<'_>,
 ) -> Result<Composed, Failure> {
     if let Some(refused) = dump.refused.first().or(dump.misspelt_kinds.listed.first()) {
         let reason = refused_text(&refused.to_string(), &refused.field);
         return Err(Failure::field(&refused.field, reason));
+    }
+    if expanded::takes_workloads(route) {
+        let Made { route, mut request, told, fork } =
+            expanded::make(route, dump, parameters, scene)?;
+        request.entry(ADMIT).or_insert(Value::Bool(true));
+        return Ok(Composed { route, request: Value::Object(request), told, fork });
     }
     if let Some(kind) = dump.ignored_kinds.keys().next() {
         return Err(not_taken(route, kind));
@@ -70,14 +82,10 @@ pub(super) fn compose(
     if let Some(workload) = dump.workloads.first() {
         return Err(not_taken(route, workload.value.kind().name()));
     }
-    let objects = handed(dump)?;
+    let objects = handed(&dump)?;
     if objects.is_empty() {
         return Err(Failure::invalid("the body holds no Kubernetes object"));
     }
-    let route = match find(PLACE_BATCH) {
-        Some(batch) if route.path == PLACE && objects.len() > 1 => batch,
-        _ => route,
-    };
     let schema = route.operation.request;
     let fields = properties(schema);
     let mut request = Map::new();
@@ -85,18 +93,15 @@ pub(super) fn compose(
         put(&mut request, &fields, route, object)?;
     }
     parameters.set(&mut request, schema)?;
-    if fields.contains_key(ADMIT) {
-        request.entry(ADMIT).or_insert(Value::Bool(true));
-    }
-    Ok(Composed { route, request: Value::Object(request) })
+    Ok(Composed { route, request: Value::Object(request), told: Told::default(), fork: None })
 }
 
 /// The location and the reason of a refused object, without the field that the error names by itself.
-fn refused_text(text: &str, field: &str) -> String {
+pub(super) fn refused_text(text: &str, field: &str) -> String {
     text.replacen(&format!(": `{field}`: "), ": ", 1)
 }
 
-fn not_taken(route: &Route, kind: &str) -> Failure {
+pub(super) fn not_taken(route: &Route, kind: &str) -> Failure {
     let taken = kinds(route);
     let taken: Vec<&str> = taken.iter().map(|kind| kind.name).collect();
     let path = &route.path;
@@ -104,7 +109,14 @@ fn not_taken(route: &Route, kind: &str) -> Failure {
         [] => format!(
             "`kind`: `{path}` takes no bare object, such as this `{kind}`: send its request as JSON"
         ),
-        taken => format!("`kind`: `{path}` takes no `{kind}`; it takes {}", taken.join(", ")),
+        taken => {
+            let workloads = match expanded::takes_workloads(route) {
+                true => ", and workloads such as a Deployment",
+                false => "",
+            };
+            let taken = taken.join(", ");
+            format!("`kind`: `{path}` takes no `{kind}`; it takes {taken}{workloads}")
+        }
     })
 }
 
@@ -139,8 +151,12 @@ fn schema_of(kind: &str, api_version: &str) -> String {
     format!("io.k8s.api.{group}.{version}.{kind}")
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "an argument of `map_err`")]
+pub(super) fn unwritable(error: serde_json::Error) -> Failure {
+    Failure::invalid(error.to_string())
+}
+
 fn handed(dump: &Dump) -> Result<Vec<Handed>, Failure> {
-    let unwritable = |error: serde_json::Error| Failure::invalid(error.to_string());
     let mut objects = Vec::new();
     for node in &dump.nodes {
         let value = serde_json::to_value(&node.value).map_err(unwritable)?;
@@ -160,7 +176,7 @@ fn handed(dump: &Dump) -> Result<Vec<Handed>, Failure> {
 }
 
 /// The places of a request that take objects of a kind. Where there are several, a bare object could mean any.
-fn slots(fields: &Map<String, Value>, route: &Route, schema: &str) -> Vec<Slot> {
+pub(super) fn slots(fields: &Map<String, Value>, route: &Route, schema: &str) -> Vec<Slot> {
     if route.path == DRAIN && schema == NODE {
         return vec![Slot::Names(NODE_NAMES.to_owned())];
     }
@@ -212,13 +228,19 @@ fn put(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
+
+    use super::super::route::{PLACE, PLACE_BATCH, find};
     use crate::feed::file;
+    use crate::service::Target;
 
     fn request(path: &str, query: &str, body: &str) -> Result<(String, Value), String> {
+        let base = &|_: &str| Ok(Target::Live(Arc::default()));
+        let empty = Scene { base, max_pods: 1_000, max_bytes: 1 << 20 };
         let text = |failure: Failure| failure.to_status().message().to_owned();
         let dump = file::parse(&"body".into(), body, file::UnknownFields::Refuse).unwrap();
         let parameters = Parameters::of(query).map_err(text)?;
-        let composed = compose(find(path).unwrap(), &dump, &parameters).map_err(text)?;
+        let composed = compose(find(path).unwrap(), dump, &parameters, &empty).map_err(text)?;
         let mut request = composed.request;
         // Admission has its own tests.
         request.as_object_mut().unwrap().remove(ADMIT);
@@ -279,7 +301,10 @@ mod tests {
     #[test]
     fn what_a_call_has_no_use_for_is_refused() {
         let error = |path: &str, body: &str| request(path, "", body).unwrap_err();
-        assert_eq!(error(PLACE, NODE_OBJECT), "`kind`: `/v1/place` takes no `Node`; it takes Pod");
+        assert_eq!(
+            error(PLACE, NODE_OBJECT),
+            "`kind`: `/v1/place` takes no `Node`; it takes Pod, and workloads such as a Deployment"
+        );
         assert_eq!(
             error("/v1/explain", &pods()),
             "`kind`: `/v1/explain` takes one `Pod`, and the body holds several"
@@ -287,7 +312,9 @@ mod tests {
         assert!(error("/v1/sessions/open", &pod()).contains("takes no bare object"));
         assert!(error(PLACE, "apiVersion: v1\nkind: Secret\n").contains("takes no `Secret`"));
         let job = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: j}\n";
-        assert!(error(PLACE, job).contains("takes no `Job`"));
+        assert_eq!(error(PLACE, job), "`spec`: body:1 (document 0): Job `j`: must be set");
+        assert!(error("/v1/lifecycle/qos-class", job).contains("takes no `Job`"));
+        assert!(error(DRAIN, job).contains("takes no `Job`; it takes Node"));
         let list = "apiVersion: v1\nkind: List\nitems: []\n";
         assert_eq!(error(PLACE, list), "the body holds no Kubernetes object");
         let bad = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {priority: high}\n";

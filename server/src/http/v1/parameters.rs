@@ -14,6 +14,8 @@ use crate::document::duration;
 pub(crate) const TIMEOUT: &str = "timeout";
 /// Name of the parameter that asks for a response with line breaks, as in Kubernetes' API.
 pub(crate) const PRETTY: &str = "pretty";
+/// Name of the parameter with the number of pods of a workload, or of copies of a pod.
+pub(crate) const REPLICAS: &str = "replicas";
 /// Beginning of a reference to a schema.
 const SCHEMAS: &str = "#/components/schemas/";
 /// Beginning of the names of the schemas of Berth's own messages.
@@ -53,6 +55,28 @@ impl Parameters {
             }
         }
         Ok(parameters)
+    }
+
+    /// Takes the number of replicas out of the parameters, which are returned without it.
+    ///
+    /// # Errors
+    /// A value that is no number from 1, a second one.
+    pub(crate) fn replicas(&self) -> Result<(Option<u32>, Parameters), Failure> {
+        let mut others = self.clone();
+        others.options.retain(|(name, _)| name != REPLICAS);
+        let mut given = self.options.iter().filter(|(name, _)| name == REPLICAS);
+        let replicas = match (given.next(), given.next()) {
+            (None, _) => None,
+            (Some(_), Some(_)) => {
+                return Err(Failure::field(REPLICAS, "the parameter is given twice"));
+            }
+            (Some((_, value)), None) => {
+                let number = value.parse().ok().filter(|n| *n > 0);
+                let reason = || format!("`{value}` is not a number of pods, from 1");
+                Some(number.ok_or_else(|| Failure::field(REPLICAS, reason()))?)
+            }
+        };
+        Ok((replicas, others))
     }
 
     /// Checks that there are no options: a request in Berth's own form has them as fields.

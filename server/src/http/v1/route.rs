@@ -9,6 +9,7 @@ use prost::Message;
 use serde::Serialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 
+use super::expanded::Added;
 use super::failure::Failure;
 use crate::escape;
 use crate::feed::file;
@@ -20,8 +21,15 @@ const LIFECYCLE: &str = "/v1/lifecycle/";
 pub(crate) const PLACE: &str = "/v1/place";
 /// Path of the call that takes several pods.
 pub(crate) const PLACE_BATCH: &str = "/v1/place-batch";
+/// Path of the call that may be about one node.
+pub(crate) const EXPLAIN: &str = "/v1/explain";
+/// Path of the call that makes copies of its pod.
+pub(crate) const HEADROOM: &str = "/v1/headroom";
 /// Path of the call that takes nodes by their names.
 pub(crate) const DRAIN: &str = "/v1/drain";
+
+/// Writes an encoded message as JSON, with line breaks if the flag is set, and with members besides its own.
+type Write = fn(&[u8], bool, Option<&Added>) -> Result<String, String>;
 
 /// A call over HTTP.
 #[derive(Clone, Debug)]
@@ -31,8 +39,8 @@ pub(crate) struct Route {
     /// The RPC that answers.
     pub(crate) operation: &'static Operation,
     read: fn(&str) -> serde_json::Result<Vec<u8>>,
-    write: fn(&[u8], bool) -> Result<String, String>,
-    rewrite: fn(&[u8], bool) -> Result<String, String>,
+    write: Write,
+    rewrite: Write,
 }
 
 static ROUTES: LazyLock<BTreeMap<String, Route>> = LazyLock::new(|| {
@@ -160,12 +168,17 @@ impl Route {
         })
     }
 
-    /// The JSON form of an encoded response.
+    /// The JSON form of an encoded response, with what is told besides.
     ///
     /// # Errors
     /// A response that has none, such as one with a time after the year 9999.
-    pub(crate) fn json(&self, message: &[u8], is_pretty: bool) -> Result<String, Failure> {
-        (self.write)(message, is_pretty).map_err(Failure::unwritable)
+    pub(super) fn json(
+        &self,
+        message: &[u8],
+        is_pretty: bool,
+        added: Option<&Added>,
+    ) -> Result<String, Failure> {
+        (self.write)(message, is_pretty, added).map_err(Failure::unwritable)
     }
 
     /// The JSON form of an encoded request.
@@ -173,8 +186,17 @@ impl Route {
     /// # Errors
     /// A request that has none, such as one with a time after the year 9999.
     pub(crate) fn request_json(&self, message: &[u8]) -> Result<String, Failure> {
-        (self.rewrite)(message, false).map_err(Failure::unwritable)
+        (self.rewrite)(message, false, None).map_err(Failure::unwritable)
     }
+}
+
+/// A message with further members.
+#[derive(Serialize)]
+struct Answer<'a, T> {
+    #[serde(flatten)]
+    message: T,
+    #[serde(flatten)]
+    added: Option<&'a Added>,
 }
 
 fn read<T: Message + DeserializeOwned>(json: &str) -> serde_json::Result<Vec<u8>> {
@@ -184,10 +206,12 @@ fn read<T: Message + DeserializeOwned>(json: &str) -> serde_json::Result<Vec<u8>
 fn write<T: Message + Default + Serialize>(
     message: &[u8],
     is_pretty: bool,
+    added: Option<&Added>,
 ) -> Result<String, String> {
     let message = T::decode(message).map_err(|error| error.to_string())?;
+    let answer = Answer { message, added };
     let write = if is_pretty { serde_json::to_string_pretty } else { serde_json::to_string };
-    let text = write(&message).map_err(|error| error.to_string())?;
+    let text = write(&answer).map_err(|error| error.to_string())?;
     Ok(escape::json(&text).into_owned() + "\n")
 }
 
@@ -203,7 +227,7 @@ mod tests {
             assert_eq!(find(&route.path).unwrap().operation, route.operation);
         }
         assert_eq!(all().count(), calls().len() + FUNCTIONS.len());
-        for constant in [PLACE, PLACE_BATCH, DRAIN] {
+        for constant in [PLACE, PLACE_BATCH, EXPLAIN, HEADROOM, DRAIN] {
             assert!(find(constant).is_some(), "{constant}");
         }
     }

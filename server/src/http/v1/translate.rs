@@ -6,15 +6,17 @@ use std::sync::Arc;
 
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 
+use super::expanded::{Scene, Told};
 use super::failure::Failure;
 use super::objects::{self, Composed};
 use super::parameters::{Parameters, properties};
 use super::route::Route;
 use crate::feed::FeedError;
 use crate::feed::file::{self, UnknownFields};
+use crate::service::Fork;
 
 /// Name of the body in the locations of errors.
-const BODY: &str = "body";
+pub(super) const BODY: &str = "body";
 /// The key that every object of Kubernetes has.
 const KIND: &str = "kind";
 
@@ -33,6 +35,10 @@ pub(crate) struct Translated {
     pub(crate) route: &'static Route,
     /// Its request in protobuf.
     pub(crate) message: Vec<u8>,
+    /// What the answer tells of the body.
+    pub(super) told: Told,
+    /// The fork with what the request supposes, if it supposes anything.
+    pub(super) fork: Option<Fork>,
 }
 
 /// Translates a body; an empty one is the request without any field.
@@ -45,6 +51,7 @@ pub(crate) fn translate(
     form: Form,
     parameters: &Parameters,
     body: &[u8],
+    scene: &Scene<'_>,
 ) -> Result<Translated, Failure> {
     let text = std::str::from_utf8(body).map_err(|_| Failure::invalid("the body is not UTF-8"))?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
@@ -55,7 +62,7 @@ pub(crate) fn translate(
     }
     if form == Form::Json || begins_json && is_json(text) {
         return match is_object(text, route) {
-            true => objects(route, text, parameters),
+            true => objects(route, text, parameters, scene),
             false => {
                 parameters.check_no_options()?;
                 request(route, text)
@@ -75,26 +82,28 @@ pub(crate) fn translate(
     };
     if is_stream || is_object(&as_json, route) {
         // The reader of objects takes a text that begins like JSON for JSON.
-        return objects(route, if begins_json { &as_json } else { text }, parameters);
+        return objects(route, if begins_json { &as_json } else { text }, parameters, scene);
     }
     parameters.check_no_options()?;
     request(route, &as_json)
 }
 
 fn request(route: &'static Route, json: &str) -> Result<Translated, Failure> {
-    Ok(Translated { route, message: route.encode(json)? })
+    Ok(Translated { route, message: route.encode(json)?, told: Told::default(), fork: None })
 }
 
 fn objects(
     route: &'static Route,
     text: &str,
     parameters: &Parameters,
+    scene: &Scene<'_>,
 ) -> Result<Translated, Failure> {
     let name: Arc<str> = BODY.into();
     let dump = file::parse(&name, text, UnknownFields::Refuse);
     let dump = dump.map_err(|error| unreadable(&error))?;
-    let Composed { route, request } = objects::compose(route, &dump, parameters)?;
-    Ok(Translated { route, message: route.encode(&request.to_string())? })
+    let Composed { route, request, told, fork } =
+        objects::compose(route, dump, parameters, scene)?;
+    Ok(Translated { route, message: route.encode(&request.to_string())?, told, fork })
 }
 
 fn unreadable(error: &FeedError) -> Failure {
@@ -152,13 +161,20 @@ impl<'de> Deserialize<'de> for Head {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::service::Target;
     use crate::http::v1::route::find;
     use berth_proto::berth_v1::{DecideRestartRequest, PlaceBatchRequest, PlaceMode, PlaceRequest};
     use prost::Message as _;
 
+    /// An empty cluster.
+    fn empty() -> Scene<'static> {
+        let base = &|_: &str| Ok(Target::Live(Arc::default()));
+        Scene { base, max_pods: 1_000, max_bytes: 1 << 20 }
+    }
+
     fn read(path: &str, form: Form, query: &str, body: &str) -> Result<Translated, String> {
         let parameters = Parameters::of(query).unwrap();
-        let translated = translate(find(path).unwrap(), form, &parameters, body.as_bytes());
+        let translated = translate(find(path).unwrap(), form, &parameters, body.as_bytes(), &empty());
         translated.map_err(|failure| failure.to_status().message().to_owned())
     }
 

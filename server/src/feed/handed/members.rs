@@ -1,22 +1,23 @@
 //! Members: the pods of a request, and the entries that stand for them.
 
-use berth_proto::berth_v1::{BatchEntry, PlaceResult, place_result};
+use berth_proto::berth_v1::{BatchEntry, PlaceResult, decision, place_result};
 use berth_proto::core_v1::Pod;
 
-use crate::cli::given::Group;
-use crate::cli::manifest::{identify, name_of};
+use super::{Group, identify, name_of, workload_name};
+use crate::words::count;
 
 /// A pod that is decided.
-pub(super) struct Member {
+#[derive(Clone, Debug)]
+pub(crate) struct Member {
     /// `namespace/name`.
-    pub(super) name: String,
+    pub(crate) name: String,
     /// Number of its workload; `None` for a pod of its own.
-    pub(super) workload: Option<usize>,
+    pub(crate) workload: Option<usize>,
 }
 
 /// The entries of a request, and the pods that they expand to, in the same order. `replicas` is the number of copies of
 /// pods of their own.
-pub(super) fn of(groups: Vec<Group>, replicas: u32) -> (Vec<BatchEntry>, Vec<Member>) {
+pub(crate) fn members(groups: Vec<Group>, replicas: u32) -> (Vec<BatchEntry>, Vec<Member>) {
     let (mut entries, mut members) = (Vec::new(), Vec::new());
     for (number, Group { pods, workload }) in groups.into_iter().enumerate() {
         let Some(workload) = workload else {
@@ -44,7 +45,7 @@ pub(super) fn of(groups: Vec<Group>, replicas: u32) -> (Vec<BatchEntry>, Vec<Mem
 }
 
 /// Replaces names of which only the prefix was known by those that admission generated.
-pub(super) fn name_generated(members: &mut [Member], results: &[PlaceResult]) {
+pub(crate) fn name_generated(members: &mut [Member], results: &[PlaceResult]) {
     for (member, result) in members.iter_mut().zip(results) {
         if let Some(place_result::Result::Decision(decision)) = &result.result
             && let Some(key) = &decision.pod
@@ -52,6 +53,41 @@ pub(super) fn name_generated(members: &mut [Member], results: &[PlaceResult]) {
             member.name = format!("{}/{}", key.namespace, key.name);
         }
     }
+}
+
+/// The workloads that create a pod only when the one before is ready: their numbers and names.
+pub(crate) fn ordered(groups: &[Group]) -> Vec<(usize, String)> {
+    let workloads = groups.iter().enumerate().filter_map(|(number, group)| {
+        let workload = group.workload.as_ref().filter(|workload| workload.is_ordered)?;
+        Some((number, workload_name(workload)))
+    });
+    workloads.collect()
+}
+
+/// Remarks on pods that are not created before another one has a node.
+pub(crate) fn held_back(
+    ordered: &[(usize, String)],
+    members: &[Member],
+    results: &[PlaceResult],
+) -> Vec<String> {
+    let remark = |(number, workload): &(usize, String)| {
+        let mut pods =
+            members.iter().zip(results).filter(|(member, _)| member.workload == Some(*number));
+        let (first, _) = pods.find(|(_, result)| !has_node(result))?;
+        let n = pods.count();
+        (n > 0).then(|| {
+            let name = &first.name;
+            let n = count(n, "pod");
+            format!("{workload} creates a pod when the one before is ready: {n} after {name} would have to wait for it")
+        })
+    };
+    ordered.iter().filter_map(remark).collect()
+}
+
+/// Whether the pod of this result got a node.
+pub(crate) fn has_node(result: &PlaceResult) -> bool {
+    let Some(place_result::Result::Decision(decision)) = &result.result else { return false };
+    matches!(decision.outcome, Some(decision::Outcome::Placement(_)))
 }
 
 /// Pods that differ only in the number at the end of their names, as one entry: a large request stays small.
@@ -93,18 +129,18 @@ mod tests {
                     "spec": {{"restartPolicy": "Never", "containers": [{{"name": "c"}}]}}}}}}}}"#
             )
         };
-        let (entries, members) = of(vec![group(&json("NonIndexed"))], 1);
+        let (entries, found) = members(vec![group(&json("NonIndexed"))], 1);
         let [BatchEntry { pod: Some(pod), replicas: 3 }] = &entries[..] else {
             panic!("{entries:?}")
         };
         let metadata = pod.metadata.as_ref().unwrap();
         assert_eq!((metadata.name.as_str(), metadata.uid.as_str()), ("load", "default/load"));
-        let names: Vec<&str> = members.iter().map(|member| member.name.as_str()).collect();
+        let names: Vec<&str> = found.iter().map(|member| member.name.as_str()).collect();
         assert_eq!(names, ["default/load-0", "default/load-1", "default/load-2"]);
 
-        let (entries, members) = of(vec![group(&json("Indexed"))], 1);
-        assert_eq!((entries.len(), members.len()), (3, 3));
-        assert_eq!((members[2].name.as_str(), members[2].workload), ("default/load-2-0", Some(0)));
+        let (entries, found) = members(vec![group(&json("Indexed"))], 1);
+        assert_eq!((entries.len(), found.len()), (3, 3));
+        assert_eq!((found[2].name.as_str(), found[2].workload), ("default/load-2-0", Some(0)));
     }
 
     #[test]
@@ -113,9 +149,9 @@ mod tests {
             serde_json::from_str(r#"{"metadata": {"name": "a", "namespace": "d"}}"#).unwrap();
         let names = |replicas| {
             let group = Group { pods: vec![pod.clone()], workload: None };
-            let (entries, members) = of(vec![group], replicas);
+            let (entries, found) = members(vec![group], replicas);
             assert_eq!((entries.len(), entries[0].replicas), (1, replicas));
-            members.into_iter().map(|member| member.name).collect::<Vec<_>>()
+            found.into_iter().map(|member| member.name).collect::<Vec<_>>()
         };
         assert_eq!(names(1), ["d/a"]);
         assert_eq!(names(2), ["d/a-0", "d/a-1"]);
