@@ -1,7 +1,13 @@
 //! The names of all fields of Kubernetes' objects, also of those that Berth's messages lack, so that a misspelt field
 //! can be told from one that decisions do not read. `kubernetes/fields.txt` says where the names are from.
 
+mod nearest;
+mod walk;
+
 use std::fmt;
+
+pub use nearest::{nearest, unknown_field};
+pub use walk::{Path, Receiver, Step, walk};
 
 /// A message of Kubernetes, with the names of all its fields.
 #[derive(Copy, Clone, PartialEq, Eq)]
@@ -64,6 +70,12 @@ pub fn kinds() -> &'static [&'static str] {
 /// Cost: a look-up in a table for every field that the messages lack.
 pub fn noting_unknown_fields<T>(read: impl FnOnce() -> T) -> (T, bool) {
     crate::json::noting_unknown_fields(read)
+}
+
+/// Runs `read`, in which a field that Kubernetes does not know, at any depth of an object of Kubernetes, is an error with
+/// the field's path and the nearest known name.
+pub fn refusing_unknown_fields<T>(read: impl FnOnce() -> T) -> T {
+    crate::json::refusing_unknown_fields(read)
 }
 
 include!(concat!(env!("OUT_DIR"), "/fields.rs"));

@@ -5,7 +5,8 @@
 //! (W-JS-5), and serde_json escapes and unescapes strings (W-JS-9). A time may be absent or `null` (W-JS-10).
 //!
 //! Reading buffers no value, skips unknown keys and takes the last of two equal keys (W-JS-8); inside
-//! [`noting_unknown_fields`] it notes whether Kubernetes knows the keys that it skips, at any depth. Berth's own
+//! [`noting_unknown_fields`] it notes whether Kubernetes knows the keys that it skips, at any depth, and inside
+//! [`refusing_unknown_fields`] it refuses those that Kubernetes does not know. Berth's own
 //! messages, which people write by hand, refuse unknown keys and a second member of a `oneof`; they take a number also
 //! as a string, and a value of an enum by its name or its number, as protobuf's JSON does. An error names the field:
 //! ``field `spec.containers[0].image`: invalid type …``.
@@ -24,9 +25,9 @@ use serde::de::{
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::fields::{Content, Message};
+use crate::fields::Message;
 use unread::Unread;
-pub(crate) use unread::noting_unknown_fields;
+pub(crate) use unread::{noting_unknown_fields, refusing_unknown_fields};
 
 /// A message that is read from a JSON object.
 pub(crate) trait ReadObject: Default {
@@ -393,7 +394,7 @@ enum Key {
     /// A field of the message, by its position.
     Read(u32),
     /// A field that is skipped.
-    Unread(Content),
+    Unread(Unread),
 }
 
 impl<'de, T: ReadObject> DeserializeSeed<'de> for KeySeed<T> {
@@ -415,7 +416,7 @@ impl<T: ReadObject> Visitor<'_> for KeySeed<T> {
         match T::position(key) {
             Some(position) => Ok(Key::Read(position)),
             None if T::IS_STRICT => Err(E::custom(format_args!("{FIELD}{key}`: unknown field"))),
-            None => Ok(Key::Unread(unread::content(T::FIELDS, key))),
+            None => unread::field(T::FIELDS, key).map(Key::Unread),
         }
     }
 }
@@ -434,7 +435,7 @@ impl<'de, T: ReadObject> Visitor<'de> for ObjectVisitor<T> {
         while let Some(key) = map.next_key_seed(KeySeed::<T>(PhantomData))? {
             match key {
                 Key::Read(position) => object.read(position, &mut map)?,
-                Key::Unread(content) => map.next_value_seed(Unread::from(content))?,
+                Key::Unread(unread) => map.next_value_seed(unread)?,
             }
         }
         Ok(object)

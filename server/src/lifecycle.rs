@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 use berth_engine::ModelError;
 use berth_engine::lifecycle;
 use berth_proto::berth_v1;
+use berth_proto::fields::refusing_unknown_fields;
 use prost::Message;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -141,9 +142,17 @@ impl Function {
     /// Calls the function with the JSON form of its request; the answer is the JSON form of its response.
     ///
     /// # Errors
-    /// [`FunctionError`], with the path of the field. An unknown key in one of Berth's messages is an error too; in
-    /// Kubernetes' objects unknown keys are skipped, as everywhere.
+    /// [`FunctionError`], with the path of the field. An unknown key is an error too, in one of Berth's messages and in an
+    /// object of Kubernetes.
     pub fn decide(&self, request: &Value) -> Result<Value, FunctionError> {
+        refusing_unknown_fields(|| self.decide_leniently(request))
+    }
+
+    /// Calls the function like [`Function::decide`], but skips unknown keys of Kubernetes' objects.
+    ///
+    /// # Errors
+    /// [`FunctionError`], with the path of the field.
+    pub fn decide_leniently(&self, request: &Value) -> Result<Value, FunctionError> {
         (self.decide)(request)
     }
 
@@ -282,11 +291,15 @@ mod tests {
             error("ZoneOf", json!({"labels": {"any": "x"}, "Labels": 1})),
             "`Labels`: unknown field"
         );
+        let pod =
+            json!({"pod": {"spec": {"containers": [{"name": "a", "env": [{"nam": "A"}]}]}}});
+        assert_eq!(
+            error("QoSClass", pod.clone()),
+            "`pod.spec.containers[0].env[0].nam`: unknown field; did you mean `name`?"
+        );
         // A pod may carry fields of a later Kubernetes.
         let qos = Function::named("QoSClass").unwrap();
-        let pod =
-            json!({"pod": {"spec": {"later": 1, "containers": [{"name": "a", "later": {}}]}}});
-        assert_eq!(qos.decide(&pod).unwrap()["qosClass"], "BestEffort");
+        assert_eq!(qos.decide_leniently(&pod).unwrap()["qosClass"], "BestEffort");
     }
 
     #[test]

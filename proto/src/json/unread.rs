@@ -1,19 +1,20 @@
-//! Skips the values of keys that no message has a field for, and notes those that Kubernetes does not know.
+//! Skips the values of keys that no message has a field for, and notes or refuses those that Kubernetes does not know.
 
 use std::cell::Cell;
-use std::fmt;
 
-use serde::de::{DeserializeSeed, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use serde::{Deserialize, Deserializer};
+use serde::Deserializer;
+use serde::de::{DeserializeSeed, Error, IgnoredAny};
 
-use crate::fields::{Content, Message};
+use super::FIELD;
+use crate::fields::{Content, Message, Path, Receiver, Step, unknown_field, walk};
 
-/// Whether unknown fields are noted on this thread.
+/// What becomes of unknown fields on this thread.
 #[derive(Copy, Clone, PartialEq, Eq)]
 enum Noting {
     Off,
     On,
     Found,
+    Refusing,
 }
 
 thread_local! {
@@ -21,128 +22,114 @@ thread_local! {
     static NOTING: Cell<Noting> = const { Cell::new(Noting::Off) };
 }
 
+/// Sets what becomes of unknown fields, until it is dropped.
+struct Scope(Noting);
+
+impl Scope {
+    fn begin(noting: Noting) -> Scope {
+        Scope(NOTING.replace(noting))
+    }
+}
+
+impl Drop for Scope {
+    fn drop(&mut self) {
+        NOTING.set(self.0);
+    }
+}
+
 /// Runs `read`, and returns whether an object that it read on this thread has a field that Kubernetes does not know.
 pub(crate) fn noting_unknown_fields<T>(read: impl FnOnce() -> T) -> (T, bool) {
-    struct Restore(Noting);
-    impl Drop for Restore {
-        fn drop(&mut self) {
-            NOTING.set(self.0);
-        }
-    }
-    let restore = Restore(NOTING.replace(Noting::On));
+    let scope = Scope::begin(Noting::On);
     let value = read();
     let has_unknown = NOTING.get() == Noting::Found;
-    drop(restore);
+    drop(scope);
     (value, has_unknown)
 }
 
-/// Content of the field `key`, which is skipped; notes the key if Kubernetes does not know it.
-pub(super) fn content(message: Option<Message>, key: &str) -> Content {
-    let Some(message) = message.filter(|_| NOTING.get() != Noting::Off) else {
-        return Content::Free;
-    };
-    message.field(key).unwrap_or_else(|| {
-        NOTING.set(Noting::Found);
-        Content::Free
-    })
+/// Runs `read`, in which a field of an object that Kubernetes does not know is an error.
+pub(crate) fn refusing_unknown_fields<T>(read: impl FnOnce() -> T) -> T {
+    let _scope = Scope::begin(Noting::Refusing);
+    read()
 }
 
-/// Skips a value, and notes the unknown fields in it.
-#[derive(Copy, Clone)]
+/// The field `key`, whose value is skipped; notes the key if Kubernetes does not know it.
+///
+/// # Errors
+/// The key, if unknown ones are refused.
+pub(super) fn field<E: Error>(message: Option<Message>, key: &str) -> Result<Unread, E> {
+    const FREE: Unread = Unread { content: Content::Free, key: String::new() };
+    let noting = NOTING.get();
+    let Some(message) = message.filter(|_| noting != Noting::Off) else {
+        return Ok(FREE);
+    };
+    match message.field(key) {
+        Some(Content::Free) => Ok(FREE),
+        Some(content) if noting == Noting::Refusing => Ok(Unread { content, key: key.to_owned() }),
+        Some(content) => Ok(Unread { content, key: String::new() }),
+        None if noting == Noting::Refusing => {
+            let reason = unknown_field(message, key);
+            Err(E::custom(format_args!("{FIELD}{key}`: {reason}")))
+        }
+        None => {
+            NOTING.set(Noting::Found);
+            Ok(FREE)
+        }
+    }
+}
+
+/// Skips a value, and notes or refuses the unknown fields in it.
 pub(super) struct Unread {
     content: Content,
-    /// Whether the value is an element of a list; lists of lists are in no message.
-    is_element: bool,
-}
-
-impl From<Content> for Unread {
-    fn from(content: Content) -> Unread {
-        Unread { content, is_element: false }
-    }
+    /// Key of the value, where it is needed for an error.
+    key: String,
 }
 
 impl<'de> DeserializeSeed<'de> for Unread {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        match self.content {
+        match NOTING.get() {
             // Skipping like this has no limit of depth.
-            Content::Free => IgnoredAny::deserialize(deserializer).map(|_| ()),
-            Content::Message(_) | Content::Map(_) => deserializer.deserialize_any(self),
+            Noting::Off => deserializer.deserialize_ignored_any(IgnoredAny).map(|_| ()),
+            Noting::On | Noting::Found => walk(self.content, deserializer, &mut Note),
+            Noting::Refusing => {
+                let mut refusal = Refusal::default();
+                refusal.enter(Step::Field(&self.key));
+                walk(self.content, deserializer, &mut refusal)
+            }
         }
     }
 }
 
-impl<'de> Visitor<'de> for Unread {
-    type Value = ();
+/// Notes that there is an unknown field.
+struct Note;
 
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("any value")
-    }
+impl Receiver for Note {
+    fn enter(&mut self, _: Step<'_>) {}
 
-    fn visit_bool<E: Error>(self, _: bool) -> Result<(), E> {
-        Ok(())
-    }
+    fn leave(&mut self) {}
 
-    fn visit_i64<E: Error>(self, _: i64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_u64<E: Error>(self, _: u64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_f64<E: Error>(self, _: f64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_str<E: Error>(self, _: &str) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_unit<E: Error>(self) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
-        let content = if self.is_element { Content::Free } else { self.content };
-        let element = Unread { content, is_element: true };
-        while list.next_element_seed(element)?.is_some() {}
-        Ok(())
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        while let Some(content) = map.next_key_seed(UnreadKey(self.content))? {
-            map.next_value_seed(Unread::from(content))?;
-        }
+    fn unknown(&mut self, _: Message, _: &str) -> Result<(), String> {
+        NOTING.set(Noting::Found);
         Ok(())
     }
 }
 
-/// Reads a key of an object that is skipped, as the content of its value.
-struct UnreadKey(Content);
+/// Refuses the first unknown field.
+#[derive(Default)]
+struct Refusal(Path);
 
-impl<'de> DeserializeSeed<'de> for UnreadKey {
-    type Value = Content;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Content, D::Error> {
-        deserializer.deserialize_identifier(self)
-    }
-}
-
-impl Visitor<'_> for UnreadKey {
-    type Value = Content;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a key")
+impl Receiver for Refusal {
+    fn enter(&mut self, step: Step<'_>) {
+        self.0.enter(step);
     }
 
-    fn visit_str<E: Error>(self, key: &str) -> Result<Content, E> {
-        Ok(match self.0 {
-            Content::Free => Content::Free,
-            Content::Map(message) => Content::Message(message),
-            Content::Message(message) => content(Some(message), key),
-        })
+    fn leave(&mut self) {
+        self.0.leave();
+    }
+
+    fn unknown(&mut self, message: Message, key: &str) -> Result<(), String> {
+        Err(format!("{FIELD}{}`: {}", self.0.as_str(), unknown_field(message, key)))
     }
 }
 
@@ -189,6 +176,30 @@ mod tests {
         // An inner reading says nothing of the outer one.
         let (inner, outer) = noting_unknown_fields(|| has_unknown(unknown));
         assert_eq!((inner, outer), (true, false));
+    }
+
+    #[test]
+    fn unknown_fields_are_refused_with_their_paths() {
+        let read = |json: &str| {
+            let read = || serde_json::from_str::<Pod>(json);
+            refusing_unknown_fields(read).map(|_| ()).map_err(|error| error.to_string())
+        };
+        for (json, expected) in [
+            (r#"{"Kind": "Pod"}"#, "field `Kind`: unknown field; did you mean `kind`?"),
+            (
+                r#"{"spec": {"containers": [{}, {"imgae": "x"}]}}"#,
+                "field `spec.containers[1].imgae`: unknown field; did you mean `image`?",
+            ),
+            (
+                r#"{"spec": {"containers": [{"env": [{"valueFrom": {"secretKeyRef": {"keys": 1}}}]}]}}"#,
+                "field `spec.containers[0].env[0].valueFrom.secretKeyRef.keys`: unknown field; did you mean `key`?",
+            ),
+        ] {
+            let error = read(json).unwrap_err();
+            assert!(error.starts_with(expected), "{error}");
+        }
+        assert_eq!(read(r#"{"spec": {"securityContext": {"runAsUser": 1}}}"#), Ok(()));
+        serde_json::from_str::<Pod>(r#"{"Kind": "Pod"}"#).unwrap();
     }
 
     #[test]

@@ -71,7 +71,7 @@ pub fn run(args: LifecycleArgs) -> Result<ExitCode, CliError> {
         Question::Budget(args) => budget::run(&args, unknown_fields),
         Question::Gc(args) => gc::run(&args, unknown_fields),
         Question::EvictOrder(args) => evict_order::run(&args, unknown_fields),
-        Question::Decide(args) => decide::run(&args),
+        Question::Decide(args) => decide::run(&args, unknown_fields),
         Question::Functions(args) => functions::run(&args),
     }
 }

@@ -14,7 +14,7 @@ use berth_proto::openapi;
 use serde_json::{Map, Value, json};
 
 use super::v1::expanded::{takes_replicas, takes_workloads};
-use super::v1::parameters::{self, PRETTY, REPLICAS, TIMEOUT};
+use super::v1::parameters::{self, LENIENT, PRETTY, REPLICAS, TIMEOUT};
 use super::v1::route::{self, PLACE, PLACE_BATCH, Route};
 use super::v1::{REQUEST_ID, kinds};
 
@@ -44,9 +44,9 @@ fn document() -> Value {
         collect(route.operation.response, &mut schemas);
         kinds(route).iter().for_each(|kind| collect(&kind.schema, &mut schemas));
     }
-    for route in route::all().filter(|route| takes_workloads(route)) {
+    for route in route::all() {
         if let Some(response) = schemas.get_mut(route.operation.response) {
-            tell_of_workloads(response);
+            add_told(response, takes_workloads(route));
         }
     }
     json!({
@@ -57,7 +57,7 @@ fn document() -> Value {
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
             "description": "The deciding calls of Berth, a placement service for Kubernetes, in JSON. Objects of \
                 Kubernetes are in Kubernetes' own JSON. `null` is an absent field. A whole number may be a string, \
-                and a value of an enum its number. Unknown fields of Berth's own messages are errors.",
+                and a value of an enum its number. Unknown fields are errors.",
         },
         "paths": paths,
         "components": {
@@ -166,6 +166,13 @@ fn query(route: &Route) -> Vec<Value> {
             json!({"type": "boolean"}),
         ),
         parameter(
+            "query",
+            LENIENT,
+            "Take objects with fields that Kubernetes does not know, or pods without containers, with a remark in \
+             `notes`, instead of refusing them.",
+            json!({"type": "boolean"}),
+        ),
+        parameter(
             "header",
             REQUEST_ID,
             "Name of the request: a request that changes something and is sent again with its name happens once.",
@@ -212,13 +219,15 @@ fn workload_schema() -> Value {
     })
 }
 
-/// Adds what an answer to a body of bare objects tells besides the response.
-fn tell_of_workloads(response: &mut Value) {
+/// Adds what an answer tells of its body besides the response.
+fn add_told(response: &mut Value, of_pods: bool) {
     let texts = |description: &str| json!({"type": "array", "items": {"type": "string"}, "description": description});
     let pods = "Names of the pods, in the order of the request; only for several pods, and for those of workloads.";
-    let notes = "Remarks on the objects of the body, a sentence each.";
+    let notes = "Remarks on the body, a sentence each.";
     if let Some(properties) = response.get_mut("properties").and_then(Value::as_object_mut) {
-        properties.insert("pods".to_owned(), texts(pods));
+        if of_pods {
+            properties.insert("pods".to_owned(), texts(pods));
+        }
         properties.insert("notes".to_owned(), texts(notes));
     }
 }

@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use crate::cli::CliError;
 use crate::cli::output::{self, Format};
-use crate::feed::file;
-use crate::lifecycle::{FUNCTIONS, Function, path_below};
+use crate::feed::file::{self, UnknownFields};
+use crate::lifecycle::{FUNCTIONS, Function, FunctionError, path_below};
 
 /// Calls a decision function and prints its answer
 ///
@@ -34,12 +34,22 @@ pub(super) struct DecideArgs {
 ///
 /// # Errors
 /// A file that cannot be read or is no request, an unknown field, a request that the function refuses.
-pub(super) fn run(args: &DecideArgs) -> Result<ExitCode, CliError> {
+pub(super) fn run(args: &DecideArgs, unknown_fields: UnknownFields) -> Result<ExitCode, CliError> {
     let request = file::read_value(&args.file)?;
     let refused = |reason: String| {
         CliError::Request(format!("`{}`: {}: {reason}", args.file.display(), args.function.name))
     };
-    let answer = args.function.decide(&request).map_err(|error| refused(error.to_string()))?;
+    let answer = match args.function.decide(&request) {
+        Err(FunctionError::Request(reason)) if unknown_fields == UnknownFields::Warn => {
+            let answer = args.function.decide_leniently(&request);
+            if answer.is_ok() {
+                output::note(&format!("warning: {}: {reason}", args.function.name));
+            }
+            answer
+        }
+        answer => answer,
+    };
+    let answer = answer.map_err(|error| refused(error.to_string()))?;
     let text = output::structured(args.output, &answer)?;
     output::print(&text.unwrap_or_else(|| table(&answer)))?;
     Ok(ExitCode::SUCCESS)

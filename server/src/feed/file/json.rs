@@ -11,13 +11,12 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
-use berth_proto::fields::Message;
+use berth_proto::fields::{Message, unknown_field};
 use memchr::memchr2;
 
 use super::dump::{Location, Refused};
 use super::item::{Implied, Item, TakeItems};
 use super::source::{NOT_UTF8, Position, Source};
-use super::unknown::nearest;
 use crate::escape::clipped;
 use crate::feed::FeedError;
 
@@ -128,10 +127,7 @@ pub(super) fn list_fault(kind: &str, key: &str, location: Location) -> Option<Re
     if list.field(key).is_some() {
         return None;
     }
-    let reason = match nearest(key, list.field_names()) {
-        Some(nearest) => format!("unknown field; did you mean `{nearest}`?"),
-        None => "unknown field".to_owned(),
-    };
+    let reason = unknown_field(list, key);
     let object = clipped(kind).into_owned();
     Some(Refused { location, object, field: clipped(key).into_owned(), reason })
 }

@@ -2,7 +2,6 @@
 
 use berth_proto::fields;
 
-use super::unknown::nearest;
 use crate::escape::clipped;
 
 /// Kubernetes' own groups without a domain, and the first names of those in `k8s.io`. Extensions have other groups.
@@ -46,7 +45,7 @@ pub(super) fn fault(kind: &str, api_version: &str) -> Option<String> {
         return None;
     }
     let kind_shown = clipped(kind);
-    Some(match nearest(kind, kinds.iter().copied()) {
+    Some(match fields::nearest(kind, kinds.iter().copied()) {
         Some(nearest) => format!("unknown kind `{kind_shown}`; did you mean `{nearest}`?"),
         None => format!("unknown kind `{kind_shown}`"),
     })

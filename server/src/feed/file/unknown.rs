@@ -4,10 +4,7 @@
 //! Reading only notes that there is one ([`berth_proto::fields::noting_unknown_fields`]); this walk is made for such
 //! objects alone.
 
-use std::fmt;
-
-use berth_proto::fields::{Content, Message};
-use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use berth_proto::fields::{Content, Message, Path, Receiver, Step, unknown_field, walk};
 
 use crate::escape::clipped;
 
@@ -21,8 +18,8 @@ pub(super) struct Unknown {
     pub(super) offset: usize,
     /// Path of the field, for example `spec.containers[0].imgae`.
     pub(super) path: String,
-    /// The known name of the message that is nearest to it.
-    nearest: Option<&'static str>,
+    /// The reason for refusing it, with the known name that is nearest to it.
+    reason: String,
 }
 
 /// The unknown fields of one object.
@@ -35,28 +32,22 @@ pub(super) struct UnknownFields {
 
 /// Finds the unknown fields of the object in `json`, which is well-formed.
 pub(super) fn find(message: Message, json: &str) -> UnknownFields {
-    let mut walk = Walk { json, offset: 0, path: Vec::new(), found: UnknownFields::default() };
+    let (path, found) = (Path::default(), UnknownFields::default());
+    let mut finder = Finder { json, offset: 0, path, found };
     let mut deserializer = serde_json::Deserializer::from_str(json);
-    let seed = Value { walk: &mut walk, content: Content::Message(message), is_element: false };
     // What stands before an error was found, and the error itself is reported by the reader.
-    drop(seed.deserialize(&mut deserializer));
-    walk.found
+    drop(walk(Content::Message(message), &mut deserializer, &mut finder));
+    finder.found
 }
 
 impl UnknownFields {
     /// The reason for refusing the first one, and the others. `line_at` is the line of a position in the text.
     pub(super) fn reason(&self, line_at: impl Fn(usize) -> u64) -> String {
         let mut listed = self.listed.iter();
-        let mut text = match listed.next().and_then(|first| first.nearest) {
-            Some(nearest) => format!("unknown field; did you mean `{nearest}`?"),
-            None => "unknown field".to_owned(),
-        };
-        for Unknown { offset, path, nearest } in listed {
+        let mut text = listed.next().map(|first| first.reason.clone()).unwrap_or_default();
+        for Unknown { offset, path, reason } in listed {
             let line = line_at(*offset);
-            text += &format!("; line {line}: `{}`: unknown field", clipped(path));
-            if let Some(nearest) = nearest {
-                text += &format!("; did you mean `{nearest}`?");
-            }
+            text += &format!("; line {line}: `{}`: {reason}", clipped(path));
         }
         if self.n_more > 0 {
             text += &format!("; {} more unknown", self.n_more);
@@ -65,181 +56,42 @@ impl UnknownFields {
     }
 }
 
-/// The name of `known` that is nearest to `name`, if one is near enough to be meant: equal but for case, or a few
-/// letters apart.
-pub(super) fn nearest<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> Option<&'n str> {
-    // Neither a name of Kubernetes nor a misspelt one is as long.
-    const MAX_LENGTH: usize = 100;
-    if name.len() > MAX_LENGTH {
-        return None;
-    }
-    let lower = name.to_ascii_lowercase();
-    let distance = |known: &&str| strsim::osa_distance(&lower, &known.to_ascii_lowercase());
-    let n_letters = name.chars().count();
-    let limit = if n_letters < 5 { 1 } else { (n_letters / 3).max(2) };
-    known.map(|known| (distance(&known), known)).filter(|(n, _)| *n <= limit).min().map(|(_, k)| k)
-}
-
-/// The state of the walk.
-struct Walk<'j> {
+/// Receives the unknown fields of the object in `json`.
+struct Finder<'j> {
     json: &'j str,
     /// Position of the last key.
     offset: usize,
-    path: Vec<Step>,
+    path: Path,
     found: UnknownFields,
 }
 
-enum Step {
-    Field(String),
-    Key(String),
-    Index(usize),
-}
+impl Receiver for Finder<'_> {
+    fn enter(&mut self, step: Step<'_>) {
+        self.path.enter(step);
+        if let Step::Field(key) | Step::Key(key) = step {
+            // A key with escapes is no piece of the text; its position is that of the key before.
+            let offset = (key.as_ptr() as usize).wrapping_sub(self.json.as_ptr() as usize);
+            if offset < self.json.len() {
+                self.offset = offset;
+            }
+        }
+    }
 
-impl Walk<'_> {
-    fn note(&mut self, message: Message, key: &str) {
+    fn leave(&mut self) {
+        self.path.leave();
+    }
+
+    fn unknown(&mut self, message: Message, key: &str) -> Result<(), String> {
         if self.found.listed.len() == MAX_LISTED {
             self.found.n_more += 1;
-            return;
+            return Ok(());
         }
         self.found.listed.push(Unknown {
             offset: self.offset,
-            path: written(&self.path),
-            nearest: nearest(key, message.field_names()),
+            path: self.path.as_str().to_owned(),
+            reason: unknown_field(message, key),
         });
-    }
-
-    /// Notes where a key is. A key with escapes is no piece of the text; its position is that of the key before.
-    fn advance(&mut self, key: &str) {
-        self.offset = (key.as_ptr() as usize).wrapping_sub(self.json.as_ptr() as usize);
-    }
-}
-
-fn written(path: &[Step]) -> String {
-    let mut text = String::new();
-    for step in path {
-        match step {
-            Step::Field(name) if text.is_empty() => text.push_str(name),
-            Step::Field(name) => text.push_str(&format!(".{name}")),
-            Step::Key(key) => text.push_str(&format!("[{key}]")),
-            Step::Index(index) => text.push_str(&format!("[{index}]")),
-        }
-    }
-    text
-}
-
-/// Walks through a value.
-struct Value<'w, 'j> {
-    walk: &'w mut Walk<'j>,
-    content: Content,
-    is_element: bool,
-}
-
-impl<'j> DeserializeSeed<'j> for Value<'_, 'j> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'j>>(self, deserializer: D) -> Result<(), D::Error> {
-        match self.content {
-            Content::Free => deserializer.deserialize_ignored_any(IgnoredAny).map(|_| ()),
-            Content::Message(_) | Content::Map(_) => deserializer.deserialize_any(self),
-        }
-    }
-}
-
-impl<'j> Visitor<'j> for Value<'_, 'j> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("any value")
-    }
-
-    fn visit_bool<E: Error>(self, _: bool) -> Result<(), E> {
         Ok(())
-    }
-
-    fn visit_i64<E: Error>(self, _: i64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_u64<E: Error>(self, _: u64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_f64<E: Error>(self, _: f64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_str<E: Error>(self, _: &str) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_unit<E: Error>(self) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_seq<A: SeqAccess<'j>>(self, mut list: A) -> Result<(), A::Error> {
-        // Lists of lists are in no message.
-        let content = if self.is_element { Content::Free } else { self.content };
-        for index in 0.. {
-            self.walk.path.push(Step::Index(index));
-            let element = Value { walk: self.walk, content, is_element: true };
-            let is_end = list.next_element_seed(element)?.is_none();
-            self.walk.path.pop();
-            if is_end {
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    fn visit_map<A: MapAccess<'j>>(self, mut map: A) -> Result<(), A::Error> {
-        while let Some(content) = map.next_key_seed(Key { walk: self.walk, of: self.content })? {
-            map.next_value_seed(Value { walk: self.walk, content, is_element: false })?;
-            self.walk.path.pop();
-        }
-        Ok(())
-    }
-}
-
-/// Reads a key, adds it to the path, and returns the content of its value.
-struct Key<'w, 'j> {
-    walk: &'w mut Walk<'j>,
-    of: Content,
-}
-
-impl<'j> DeserializeSeed<'j> for Key<'_, 'j> {
-    type Value = Content;
-
-    fn deserialize<D: Deserializer<'j>>(self, deserializer: D) -> Result<Content, D::Error> {
-        deserializer.deserialize_str(self)
-    }
-}
-
-impl<'j> Visitor<'j> for Key<'_, 'j> {
-    type Value = Content;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a key")
-    }
-
-    fn visit_borrowed_str<E: Error>(self, key: &'j str) -> Result<Content, E> {
-        self.walk.advance(key);
-        self.visit_str(key)
-    }
-
-    fn visit_str<E: Error>(self, key: &str) -> Result<Content, E> {
-        let Key { walk, of } = self;
-        let Content::Message(message) = of else {
-            walk.path.push(Step::Key(key.to_owned()));
-            return Ok(match of {
-                Content::Map(message) => Content::Message(message),
-                Content::Free | Content::Message(_) => Content::Free,
-            });
-        };
-        walk.path.push(Step::Field(key.to_owned()));
-        Ok(message.field(key).unwrap_or_else(|| {
-            walk.note(message, key);
-            Content::Free
-        }))
     }
 }
 
@@ -260,14 +112,14 @@ mod tests {
         let shown: Vec<_> = found
             .listed
             .iter()
-            .map(|unknown| (line_at(unknown.offset), unknown.path.as_str(), unknown.nearest))
+            .map(|unknown| (line_at(unknown.offset), unknown.path.as_str(), unknown.reason.as_str()))
             .collect();
         assert_eq!(
             shown,
             [
-                (1, "spec.nodeSelctor", Some("nodeSelector")),
-                (2, "spec.containers[1].env[0].Name", Some("name")),
-                (4, "spec.containers[1].zzz", None),
+                (1, "spec.nodeSelctor", "unknown field; did you mean `nodeSelector`?"),
+                (2, "spec.containers[1].env[0].Name", "unknown field; did you mean `name`?"),
+                (4, "spec.containers[1].zzz", "unknown field"),
             ]
         );
         assert_eq!(
@@ -283,19 +135,6 @@ mod tests {
         let found = find(pod(), &format!("{{{}}}", many.join(",")));
         assert_eq!(found.listed.len(), MAX_LISTED);
         assert!(found.reason(|_| 1).ends_with("; 12 more unknown"), "{}", found.reason(|_| 1));
-    }
-
-    #[test]
-    fn a_name_is_near_when_it_is_meant() {
-        let near = |name, message| nearest(name, Message::named(message).unwrap().field_names());
-        assert_eq!(near("contianers", "PodSpec"), Some("containers"));
-        assert_eq!(near("request", "ResourceRequirements"), Some("requests"));
-        assert_eq!(near("priorityclassname", "PodSpec"), Some("priorityClassName"));
-        assert_eq!(near("toleration", "PodSpec"), Some("tolerations"));
-        assert_eq!(near("replicas", "PodSpec"), None);
-        assert_eq!(near("x", "PodSpec"), None);
-        assert_eq!(near(&"x".repeat(100_000), "PodSpec"), None);
-        assert_eq!(nearest("Nod", ["Pod", "Node"].into_iter()), Some("Node"));
     }
 
     #[test]

@@ -75,6 +75,11 @@ impl Told {
         Added { pods: members.into_iter().map(|member| member.name).collect(), notes }
     }
 
+    /// Remarks alone.
+    pub(super) fn of_notes(notes: Vec<String>) -> Told {
+        Told { notes, ..Told::default() }
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.members.is_empty() && self.notes.is_empty()
     }
@@ -106,8 +111,10 @@ pub(super) fn make(
     scene: &Scene<'_>,
 ) -> Result<Made, Failure> {
     let ignored = std::mem::take(&mut dump.ignored_kinds);
-    let mut notes: Vec<String> =
-        ignored.iter().map(|(kind, n)| ignored_note("the body", kind, *n)).collect();
+    let mut notes: Vec<String> = dump.warnings.lines().collect();
+    notes.extend(
+        ignored.iter().map(|(kind, n)| ignored_note("the body", kind, *n)),
+    );
     let mut handed = Handed::default();
     handed.add(dump);
     let Handed { items, beside } = handed;

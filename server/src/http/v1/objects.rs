@@ -93,7 +93,8 @@ pub(super) fn compose(
         put(&mut request, &fields, route, object)?;
     }
     parameters.set(&mut request, schema)?;
-    Ok(Composed { route, request: Value::Object(request), told: Told::default(), fork: None })
+    let told = Told::of_notes(dump.warnings.lines().collect());
+    Ok(Composed { route, request: Value::Object(request), told, fork: None })
 }
 
 /// The location and the reason of a refused object, without the field that the error names by itself.

@@ -9,11 +9,14 @@ use serde_json::{Map, Value};
 
 use super::failure::Failure;
 use crate::document::duration;
+use crate::feed::file::UnknownFields;
 
 /// Name of the parameter with the time limit of the call.
 pub(crate) const TIMEOUT: &str = "timeout";
 /// Name of the parameter that asks for a response with line breaks, as in Kubernetes' API.
 pub(crate) const PRETTY: &str = "pretty";
+/// Name of the parameter that makes remarks of fields that Kubernetes does not know, and of pods without containers.
+pub(crate) const LENIENT: &str = "lenient";
 /// Name of the parameter with the number of pods of a workload, or of copies of a pod.
 pub(crate) const REPLICAS: &str = "replicas";
 /// Beginning of a reference to a schema.
@@ -36,6 +39,8 @@ pub(crate) struct Parameters {
     pub(crate) timeout: Option<Duration>,
     /// Whether the response has line breaks.
     pub(crate) is_pretty: bool,
+    /// Whether fields that Kubernetes does not know are remarks instead of errors.
+    pub(crate) is_lenient: bool,
     /// The other parameters in their order.
     options: Vec<(String, String)>,
 }
@@ -50,11 +55,17 @@ impl Parameters {
         for (name, value) in form_urlencoded::parse(query.as_bytes()) {
             match &*name {
                 TIMEOUT => parameters.timeout = Some(timeout(&value)?),
+                LENIENT => parameters.is_lenient = boolean(LENIENT, &value)?,
                 PRETTY => parameters.is_pretty = boolean(PRETTY, &value)?,
                 _ => parameters.options.push((name.into_owned(), value.into_owned())),
             }
         }
         Ok(parameters)
+    }
+
+    /// Treatment of objects with fields that Kubernetes does not know.
+    pub(crate) fn unknown_fields(&self) -> UnknownFields {
+        if self.is_lenient { UnknownFields::Warn } else { UnknownFields::Refuse }
     }
 
     /// Takes the number of replicas out of the parameters, which are returned without it.

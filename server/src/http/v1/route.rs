@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use berth_proto::berth_v1 as wire;
+use berth_proto::fields::refusing_unknown_fields;
 use berth_proto::openapi::{OPERATIONS, Operation};
 use prost::Message;
 use serde::Serialize;
@@ -150,8 +151,16 @@ impl Route {
     /// Encodes the request that `json` is the JSON form of.
     ///
     /// # Errors
-    /// A text that is not JSON, with the position; a value of the wrong type, with its field.
+    /// A text that is not JSON, with the position; a value of the wrong type or an unknown field, with its path.
     pub(crate) fn encode(&self, json: &str) -> Result<Vec<u8>, Failure> {
+        refusing_unknown_fields(|| self.encode_leniently(json))
+    }
+
+    /// Encodes a request like [`Route::encode`], but skips fields of Kubernetes' objects that Kubernetes does not know.
+    ///
+    /// # Errors
+    /// A text that is not JSON, with the position; a value of the wrong type, with its field.
+    pub(crate) fn encode_leniently(&self, json: &str) -> Result<Vec<u8>, Failure> {
         (self.read)(json).map_err(|error| {
             // An error inside of a field names the field, also where the text is no JSON from there on.
             if let Err(syntax) = serde_json::from_str::<IgnoredAny>(json) {

@@ -12,7 +12,7 @@ use super::objects::{self, Composed};
 use super::parameters::{Parameters, properties};
 use super::route::Route;
 use crate::feed::FeedError;
-use crate::feed::file::{self, UnknownFields};
+use crate::feed::file;
 use crate::service::Fork;
 
 /// Name of the body in the locations of errors.
@@ -58,14 +58,14 @@ pub(crate) fn translate(
     let begins_json = text.trim_start().starts_with(['{', '[']);
     if text.trim().is_empty() {
         parameters.check_no_options()?;
-        return request(route, "{}");
+        return request(route, "{}", parameters);
     }
     if form == Form::Json || begins_json && is_json(text) {
         return match is_object(text, route) {
             true => objects(route, text, parameters, scene),
             false => {
                 parameters.check_no_options()?;
-                request(route, text)
+                request(route, text, parameters)
             }
         };
     }
@@ -73,7 +73,7 @@ pub(crate) fn translate(
         Ok(json) => (json, false),
         // Several documents are objects: a request is one.
         Err(error) if has_documents(text) => {
-            match file::parse(&BODY.into(), text, UnknownFields::Refuse) {
+            match file::parse(&BODY.into(), text, parameters.unknown_fields()) {
                 Ok(_) => (String::new(), true),
                 Err(_) => return Err(unreadable(&error)),
             }
@@ -85,11 +85,21 @@ pub(crate) fn translate(
         return objects(route, if begins_json { &as_json } else { text }, parameters, scene);
     }
     parameters.check_no_options()?;
-    request(route, &as_json)
+    request(route, &as_json, parameters)
 }
 
-fn request(route: &'static Route, json: &str) -> Result<Translated, Failure> {
-    Ok(Translated { route, message: route.encode(json)?, told: Told::default(), fork: None })
+fn request(
+    route: &'static Route,
+    json: &str,
+    parameters: &Parameters,
+) -> Result<Translated, Failure> {
+    let (message, notes) = match route.encode(json) {
+        Err(failure) if parameters.is_lenient => {
+            (route.encode_leniently(json)?, vec![failure.message().to_owned()])
+        }
+        encoded => (encoded?, Vec::new()),
+    };
+    Ok(Translated { route, message, told: Told::of_notes(notes), fork: None })
 }
 
 fn objects(
@@ -99,7 +109,7 @@ fn objects(
     scene: &Scene<'_>,
 ) -> Result<Translated, Failure> {
     let name: Arc<str> = BODY.into();
-    let dump = file::parse(&name, text, UnknownFields::Refuse);
+    let dump = file::parse(&name, text, parameters.unknown_fields());
     let dump = dump.map_err(|error| unreadable(&error))?;
     let Composed { route, request, told, fork } =
         objects::compose(route, dump, parameters, scene)?;

@@ -226,3 +226,106 @@ async fn other_types_and_sizes_have_their_statuses() {
     let reply = crate::http::limits::raw(server.http_address(), request.as_bytes()).await;
     assert!(reply.starts_with("HTTP/1.1 413 "), "{reply}");
 }
+
+#[tokio::test]
+async fn misspelt_fields_are_refused_at_any_depth() {
+    let server = server().await;
+    let pod = |spec: &str| format!(r#"{{"metadata": {{"name": "p"}}, "spec": {spec}}}"#);
+    let unread = r#"{"containers": [{"name": "c", "env": [{"name": "A", "valeu": "x"}]}]}"#;
+    let read = r#"{"contianers": [{"name": "c"}]}"#;
+    for (path, body, field, message) in [
+        ("/v1/place", format!(r#"{{"pod": {}}}"#, pod(read)), "pod.spec.contianers", "did you mean `containers`?"),
+        (
+            "/v1/explain",
+            format!(r#"{{"pod": {}}}"#, pod(unread)),
+            "pod.spec.containers[0].env[0].valeu",
+            "unknown field; did you mean `value`?",
+        ),
+        (
+            "/v1/place-batch",
+            format!(r#"{{"entries": [{{"pod": {{}}}}, {{"pod": {}}}]}}"#, pod(unread)),
+            "entries[1].pod.spec.containers[0].env[0].valeu",
+            "unknown field",
+        ),
+        (
+            "/v1/sessions/apply",
+            r#"{"deltas": [{"upsertService": {"spec": {"selectors": {}}}}]}"#.to_owned(),
+            "deltas[0].upsertService.spec.selectors",
+            "did you mean `selector`?",
+        ),
+        (
+            "/v1/lifecycle/qos-class",
+            format!(r#"{{"pod": {}}}"#, pod(unread)),
+            "pod.spec.containers[0].env[0].valeu",
+            "did you mean `value`?",
+        ),
+        ("/v1/lifecycle/qos-class", r#"{"pod": {"Spec": {}}}"#.to_owned(), "pod.Spec", "did you mean `spec`?"),
+    ] {
+        for content_type in [JSON, YAML] {
+            check_refused(&server, (path, content_type, &body, field, message)).await;
+        }
+        let reply = post(&server, &format!("{path}?lenient"), JSON, &body).await;
+        if reply.status == 200 {
+            let notes = reply.json()["notes"].clone();
+            assert!(notes[0].as_str().unwrap().contains(message), "{path}: {notes}");
+        } else {
+            assert_ne!(reply.error().1, field, "{path}: {}", reply.body);
+        }
+    }
+    // Fields that Kubernetes knows and Berth does not read are no error.
+    let known = r#"{"containers": [{"name": "c", "env": [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "x"}}}], "stdin": true}], "hostname": "h"}"#;
+    let body = format!(r#"{{"pod": {}}}"#, pod(known));
+    let reply = post(&server, "/v1/place", JSON, &body).await;
+    assert_eq!((reply.status, &reply.json()["notes"]), (200, &Value::Null), "{}", reply.body);
+    // Bare objects take the parameter too.
+    let bare = format!(r#"{{"apiVersion": "v1", "kind": "Pod", {}"#, &pod(unread)[1..]);
+    let field = "spec.containers[0].env[0].valeu";
+    check_refused(&server, ("/v1/place", JSON, &bare, field, "did you mean `value`?")).await;
+    let reply = post(&server, "/v1/place?lenient=true", JSON, &bare).await;
+    assert_eq!(reply.status, 200, "{}", reply.body);
+    let notes = reply.json()["notes"].clone();
+    assert!(notes[0].as_str().unwrap().contains("`spec.containers[0].env[0].valeu`"), "{notes}");
+    let reply = post(&server, "/v1/lifecycle/qos-class?lenient", JSON, &bare).await;
+    assert!(reply.json()["notes"][0].as_str().unwrap().contains("valeu"), "{}", reply.body);
+    check_refused(&server, ("/v1/place?lenient=7", JSON, &bare, "lenient", "neither")).await;
+}
+
+#[tokio::test]
+async fn kubernetes_scalars_are_refused_with_their_field() {
+    let server = server().await;
+    let request = |field: &str, value: &str| {
+        let (quantity, time, port) = match field {
+            "cpu" => (value, "null", "null"),
+            "time" => ("\"1\"", value, "null"),
+            _ => ("\"1\"", "null", value),
+        };
+        format!(
+            r#"{{"pod": {{"metadata": {{"name": "p", "deletionTimestamp": {time}}}, "spec": {{"containers": [{{"name": "c",
+                "resources": {{"requests": {{"cpu": {quantity}}}}},
+                "livenessProbe": {{"httpGet": {{"port": {port}}}}}}}]}}}}}}"#
+        )
+    };
+    let huge = format!("\"{}\"", "9".repeat(100_000));
+    for (field, path) in [
+        ("cpu", "spec.containers[0].resources.requests[cpu]"),
+        ("time", "pod.metadata.deletionTimestamp"),
+        ("port", "pod.spec.containers[0].livenessProbe.httpGet.port"),
+    ] {
+        for value in ["\"\"", "\"garbage\"", "{}", "[1]", "true", "1e999", "-1.5.2", &huge] {
+            let is_port_name = field == "port" && value.starts_with('"');
+            if is_port_name {
+                continue;
+            }
+            let reply = post(&server, "/v1/place", JSON, &request(field, value)).await;
+            let (code, got, message) = reply.error();
+            let shown = &value[..value.len().min(20)];
+            assert_eq!((reply.status, &*code), (400, "INVALID_ARGUMENT"), "{field} {shown}");
+            // A number that JSON does not have is no value of any field.
+            let is_json = serde_json::from_str::<Value>(value).is_ok();
+            assert!(!is_json || got.ends_with(path), "{field} {shown}: `{got}`: {message}");
+            assert!(message.len() < 2_000, "{field} {shown}");
+        }
+        let reply = post(&server, "/v1/place", JSON, &request(field, "null")).await;
+        assert_eq!(reply.status, 200, "{field}: {}", reply.body);
+    }
+}
