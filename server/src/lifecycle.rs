@@ -291,8 +291,7 @@ mod tests {
             error("ZoneOf", json!({"labels": {"any": "x"}, "Labels": 1})),
             "`Labels`: unknown field"
         );
-        let pod =
-            json!({"pod": {"spec": {"containers": [{"name": "a", "env": [{"nam": "A"}]}]}}});
+        let pod = json!({"pod": {"spec": {"containers": [{"name": "a", "env": [{"nam": "A"}]}]}}});
         assert_eq!(
             error("QoSClass", pod.clone()),
             "`pod.spec.containers[0].env[0].nam`: unknown field; did you mean `name`?"

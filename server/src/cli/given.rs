@@ -157,13 +157,7 @@ impl<'a> Names<'a> {
     }
 
     /// Takes the objects of one file or folder.
-    fn take(
-        &self,
-        path: &Path,
-        dumps: Vec<Dump>,
-        given: &mut Given,
-        handed: &mut Handed,
-    ) {
+    fn take(&self, path: &Path, dumps: Vec<Dump>, given: &mut Given, handed: &mut Handed) {
         let mut ignored: BTreeMap<String, usize> = BTreeMap::new();
         for dump in dumps {
             let misspelt = &dump.misspelt_kinds;

@@ -99,10 +99,7 @@ impl Handed {
 
 /// The remark on objects of a kind that placements do not depend on.
 pub(crate) fn ignored_note(source: &str, kind: &str, n: usize) -> String {
-    format!(
-        "{source}: {} of kind {kind}: placements do not depend on such",
-        count(n, "object")
-    )
+    format!("{source}: {} of kind {kind}: placements do not depend on such", count(n, "object"))
 }
 
 /// The kinds of the objects beside the pods with their numbers, such as `2 Services, 1 StorageClass`.

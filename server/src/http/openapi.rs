@@ -13,10 +13,9 @@ use berth_proto::access::METHODS;
 use berth_proto::openapi;
 use serde_json::{Map, Value, json};
 
-use super::v1::expanded::{takes_replicas, takes_workloads};
 use super::v1::parameters::{self, LENIENT, PRETTY, REPLICAS, TIMEOUT};
 use super::v1::route::{self, PLACE, PLACE_BATCH, Route};
-use super::v1::{REQUEST_ID, kinds};
+use super::v1::{REQUEST_ID, kinds, takes_replicas, takes_workloads};
 
 /// Path of the document.
 pub(super) const PATH: &str = "/openapi.json";

@@ -2,13 +2,15 @@
 //! that answer gRPC, through the same layer: it authenticates, admits, limits, counts, audits and traces the call. The
 //! response is translated back.
 
-pub(super) mod expanded;
+mod compose;
+mod expanded;
 mod failure;
 mod message;
 mod objects;
 mod origin;
 pub(super) mod parameters;
 pub(super) mod route;
+mod told;
 mod translate;
 
 use std::convert::Infallible;
@@ -33,12 +35,13 @@ use super::body::{Bodies, Held};
 use crate::net::Peer;
 pub(super) use crate::service::REQUEST_ID;
 use crate::service::{Deadline, Limits, State, Supposed, Target};
-use expanded::{Scene, Told};
+use expanded::Scene;
 use failure::Failure;
 use message::OneMessage;
-pub(super) use objects::kinds;
+pub(super) use objects::{kinds, takes_replicas, takes_workloads};
 use parameters::Parameters;
-use route::Route;
+use route::{PLACE_BATCH, Route};
+use told::Told;
 use translate::{Form, Translated, translate};
 
 /// Size up to which a request is translated, or a response written, on the thread where it arrived.
@@ -358,7 +361,7 @@ impl Answer {
     async fn response(self, state: &State, is_pretty: bool) -> Response {
         let Answer { route, message, replayed, told } = self;
         let json = move |message: &[u8]| {
-            let added = (!told.is_empty()).then(|| told.added(route, message));
+            let added = (!told.is_empty()).then(|| told.added(route.path == PLACE_BATCH, message));
             route.json(message, is_pretty, added.as_ref())
         };
         let written = if message.len() <= SHORT_BYTES {

@@ -70,7 +70,7 @@ async fn simulate<Q: NamesSession + Send + 'static, A: Send + 'static>(
     answer: fn(&State, &Target, Q, &Cancel) -> Result<A, CallError>,
 ) -> Result<A, CallError> {
     state.check_decidable()?;
-    let target = state.target_of_call(&call, request.session_id())?;
+    let target = call.target(state, request.session_id())?;
     let shared = state.clone();
     state
         .simulation_pool

@@ -7,7 +7,10 @@ use berth_engine::Cluster;
 use super::access::Access;
 use super::deadline::Deadline;
 use super::delivery::Delivery;
+use super::error::CallError;
+use super::state::State;
 use super::supposed::Supposed;
+use super::target::Target;
 
 /// Header in which a caller names a request, so that a retry of it is recognised.
 pub(crate) const REQUEST_ID: &str = "berth-request-id";
@@ -36,6 +39,15 @@ impl CallContext {
                 .get::<Supposed>()
                 .and_then(|supposed| Some(supposed.fork()?.cluster.clone())),
         }
+    }
+
+    /// The target of the call: the fork with what its request supposes, or the cluster of the session, or the live one.
+    ///
+    /// # Errors
+    /// The errors of [`State::target`].
+    pub(crate) fn target(&self, state: &State, session_id: &str) -> Result<Target, CallError> {
+        let target = state.target(&self.access, session_id)?;
+        Ok(self.supposed.clone().map_or(target, Target::Supposed))
     }
 }
 

@@ -35,7 +35,7 @@ pub(crate) async fn place(
     mut request: PlaceRequest,
 ) -> Result<PlaceResponse, CallError> {
     state.check_decidable()?;
-    let target = state.target_of_call(&call, &request.session_id)?;
+    let target = call.target(state, &request.session_id)?;
     check_assume(&call.access, &target, request.mode)?;
     let terms = AssumeTerms::of(state, &call.access, &target, request.mode, request.assume_ttl_ms)?;
     let admission = if request.admit {
@@ -68,7 +68,7 @@ pub(crate) async fn place_batch(
     request: PlaceBatchRequest,
 ) -> Result<PlaceBatchResponse, CallError> {
     state.check_decidable()?;
-    let target = state.target_of_call(&call, &request.session_id)?;
+    let target = call.target(state, &request.session_id)?;
     check_assume(&call.access, &target, request.mode)?;
     let terms = AssumeTerms::of(state, &call.access, &target, request.mode, request.assume_ttl_ms)?;
     let shared = state.clone();
@@ -94,7 +94,7 @@ pub(crate) async fn explain(
     request: ExplainRequest,
 ) -> Result<ExplainResponse, CallError> {
     state.check_decidable()?;
-    let target = state.target_of_call(&call, &request.session_id)?;
+    let target = call.target(state, &request.session_id)?;
     let shared = state.clone();
     state
         .pool

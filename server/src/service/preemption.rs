@@ -22,7 +22,7 @@ pub(crate) async fn preempt(
     request: PreemptRequest,
 ) -> Result<PreemptResponse, CallError> {
     state.check_decidable()?;
-    let target = state.target_of_call(&call, &request.session_id)?;
+    let target = call.target(state, &request.session_id)?;
     if request.nominate && !target.is_hypothetical() {
         call.access.to_change(Role::Scheduler)?;
     }
@@ -43,7 +43,7 @@ pub(crate) async fn list_candidates(
     request: ListCandidatesRequest,
 ) -> Result<ListCandidatesResponse, CallError> {
     state.check_decidable()?;
-    let target = state.target_of_call(&call, &request.session_id)?;
+    let target = call.target(state, &request.session_id)?;
     let shared = state.clone();
     state
         .pool

@@ -7,7 +7,6 @@ use tokio::sync::watch;
 
 use super::access::Access;
 use super::assumptions::Assumptions;
-use super::context::CallContext;
 use super::error::CallError;
 use super::fences::Fences;
 use super::force_deletion::ForceDeletion;
@@ -212,19 +211,6 @@ impl State {
             return Ok(Target::Live(self.cluster.clone()));
         }
         Ok(Target::Session(self.sessions.get(session_id, access.caller(), clock::now())?))
-    }
-
-    /// The target of a call whose request may suppose objects: its fork, which was made of the same cluster.
-    ///
-    /// # Errors
-    /// The errors of [`State::target`].
-    pub(crate) fn target_of_call(
-        &self,
-        call: &CallContext,
-        session_id: &str,
-    ) -> Result<Target, CallError> {
-        let target = self.target(&call.access, session_id)?;
-        Ok(call.supposed.clone().map_or(target, Target::Supposed))
     }
 
     /// Whether a single decision on `cluster` may run on the reactor: not during a long write, which holds the lock

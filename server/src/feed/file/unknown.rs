@@ -112,7 +112,9 @@ mod tests {
         let shown: Vec<_> = found
             .listed
             .iter()
-            .map(|unknown| (line_at(unknown.offset), unknown.path.as_str(), unknown.reason.as_str()))
+            .map(|unknown| {
+                (line_at(unknown.offset), unknown.path.as_str(), unknown.reason.as_str())
+            })
             .collect();
         assert_eq!(
             shown,

@@ -4,21 +4,22 @@
 use std::sync::Arc;
 
 use berth_engine::Cluster;
-use berth_engine::workload::{DaemonNode, ExpandOptions, Workload};
-use berth_proto::berth_v1::{self as wire, PlaceBatchResponse};
-use berth_proto::core_v1::Pod;
+use berth_engine::workload::{DaemonNode, ExpandOptions, Expansion, Workload};
+use berth_proto::berth_v1 as wire;
+use berth_proto::core_v1::{Node, Pod};
 use prost::Message as _;
-use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::failure::Failure;
-use super::objects::{POD, Slot, not_taken, refused_text, slots, unwritable};
+use super::objects::{
+    BODY, POD, Slot, not_taken, put_node, refused_text, slots, takes_replicas, unwritable,
+};
 use super::parameters::{Parameters, REPLICAS, properties};
-use super::route::{EXPLAIN, HEADROOM, PLACE, PLACE_BATCH, Route, find};
-use super::translate::BODY;
-use crate::feed::file::{Dump, Located, WrittenObject};
+use super::route::{EXPLAIN, HEADROOM, PLACE, PLACE_BATCH, Route, SCALE_UP, find};
+use super::told::Told;
+use crate::feed::file::{Dump, Located, Refused, WrittenObject};
 use crate::feed::handed::{
-    self, Beside, Expanded, Group, Handed, Member, check_copies, ignored_note, kinds_of,
+    self, Beside, Expanded, Group, Handed, Member, Ungrouped, check_copies, ignored_note, kinds_of,
     not_assumed, representative,
 };
 use crate::service::{CallError, Fork, Target, admission, cluster::delta};
@@ -33,25 +34,6 @@ pub(super) struct Scene<'a> {
     pub(super) max_bytes: usize,
 }
 
-/// What an answer tells of the body besides the response: which pods it is about, and remarks.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Told {
-    /// The pods, in the order of the request; empty for one that was handed in as it is.
-    members: Arc<[Member]>,
-    notes: Vec<String>,
-    /// Workloads that create a pod only when the one before is ready: their numbers and names.
-    ordered: Vec<(usize, String)>,
-}
-
-/// Members of an answer besides those of the response.
-#[derive(Serialize)]
-pub(super) struct Added {
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pods: Vec<String>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    notes: Vec<String>,
-}
-
 /// A request that was made of pods and workloads.
 pub(super) struct Made {
     pub(super) route: &'static Route,
@@ -59,44 +41,6 @@ pub(super) struct Made {
     pub(super) told: Told,
     /// The fork with what the request supposes, if it supposes anything.
     pub(super) fork: Option<Fork>,
-}
-
-impl Told {
-    /// What the answer with this response tells: generated names are known by now.
-    pub(super) fn added(&self, route: &Route, response: &[u8]) -> Added {
-        let mut members = self.members.to_vec();
-        let mut notes = self.notes.clone();
-        if route.path == PLACE_BATCH
-            && let Ok(response) = PlaceBatchResponse::decode(response)
-        {
-            handed::name_generated(&mut members, &response.results);
-            notes.extend(handed::held_back(&self.ordered, &members, &response.results));
-        }
-        Added { pods: members.into_iter().map(|member| member.name).collect(), notes }
-    }
-
-    /// Remarks alone.
-    pub(super) fn of_notes(notes: Vec<String>) -> Told {
-        Told { notes, ..Told::default() }
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.members.is_empty() && self.notes.is_empty()
-    }
-}
-
-/// Whether the call takes workloads: those that decide on pods do.
-pub(crate) fn takes_workloads(route: &Route) -> bool {
-    let fields = properties(route.operation.request);
-    fields.contains_key(super::objects::ADMIT) && slots(&fields, route, POD).len() == 1
-}
-
-/// Whether the call takes a number of replicas: those that take several pods do.
-pub(crate) fn takes_replicas(route: &Route) -> bool {
-    let fields = properties(route.operation.request);
-    let is_several = |slot: &Slot| matches!(slot, Slot::Held(..));
-    takes_workloads(route)
-        && (route.path == PLACE || slots(&fields, route, POD).iter().all(is_several))
 }
 
 /// Makes the request of a call that takes workloads.
@@ -112,13 +56,16 @@ pub(super) fn make(
 ) -> Result<Made, Failure> {
     let ignored = std::mem::take(&mut dump.ignored_kinds);
     let mut notes: Vec<String> = dump.warnings.lines().collect();
-    notes.extend(
-        ignored.iter().map(|(kind, n)| ignored_note("the body", kind, *n)),
-    );
+    notes.extend(ignored.iter().map(|(kind, n)| ignored_note("the body", kind, *n)));
     let mut handed = Handed::default();
     handed.add(dump);
     let Handed { items, beside } = handed;
+    let (templates, beside) = templates(route, beside);
     if items.is_empty() {
+        if !templates.is_empty() {
+            let reason = "the body holds no Pod, and no workload such as a Deployment";
+            return Err(Failure::invalid(reason));
+        }
         let kind = beside.first().map(|object| object.value.kind());
         let kind = kind.or_else(|| ignored.keys().next().map(String::as_str));
         return Err(kind.map_or_else(
@@ -137,6 +84,7 @@ pub(super) fn make(
     };
     let mut request = Map::new();
     parameters.set(&mut request, route.operation.request)?;
+    templates.iter().try_for_each(|node| put_node(&mut request, route, node))?;
     let keeps = keeps(&request);
     if let (Some((field, option)), Some(workload)) = (keeps, workloads.first()) {
         return Err(Failure::field(field, not_assumed(workload.value.kind(), option)));
@@ -145,7 +93,9 @@ pub(super) fn make(
         _ if beside.is_empty() => beside,
         Some((_, option)) => {
             let kinds = kinds_of(&beside);
-            notes.push(format!("{kinds} of the body not supposed: `{option}` takes the cluster as it is"));
+            notes.push(format!(
+                "{kinds} of the body not supposed: `{option}` takes the cluster as it is"
+            ));
             Vec::new()
         }
         None => {
@@ -165,6 +115,18 @@ pub(super) fn make(
             (expansions, Some(supposing.into_fork()))
         }
     };
+    let groups = grouped(ungrouped, expansions, &mut notes)?;
+    let mut made = Made { route, request, told: Told { notes, ..Told::default() }, fork };
+    made.fill(groups, replicas)?;
+    Ok(made)
+}
+
+/// The groups of pods; adds the remarks of their workloads to `notes`.
+fn grouped(
+    ungrouped: Ungrouped,
+    expansions: Vec<Result<Expansion, Refused>>,
+    notes: &mut Vec<String>,
+) -> Result<Vec<Group>, Failure> {
     let mut groups = Vec::new();
     for group in handed::grouped(ungrouped, expansions) {
         let mut group = group.map_err(|refused| {
@@ -175,9 +137,19 @@ pub(super) fn make(
         }
         groups.push(group);
     }
-    let mut made = Made { route, request, told: Told { notes, ..Told::default() }, fork };
-    made.fill(groups, replicas)?;
-    Ok(made)
+    Ok(groups)
+}
+
+/// The nodes that are templates of groups for the call, and the other objects.
+fn templates(route: &Route, beside: Vec<Located<Beside>>) -> (Vec<Node>, Vec<Located<Beside>>) {
+    let (mut templates, mut others) = (Vec::new(), Vec::new());
+    for Located { value, location } in beside {
+        match value {
+            Beside::Node(node) if route.path == SCALE_UP => templates.push(*node),
+            value => others.push(Located { value, location }),
+        }
+    }
+    (templates, others)
 }
 
 /// The option of a request by which the server keeps what it decides, with its field: nothing can be supposed then.
@@ -212,7 +184,9 @@ impl Made {
                 self.request.insert(list, entries?.into());
                 Ok(())
             }
-            Some(Slot::Many(_) | Slot::Names(_)) | None => Err(not_taken(self.route, "Pod")),
+            Some(Slot::Many(_) | Slot::Names(_) | Slot::Groups(_)) | None => {
+                Err(not_taken(self.route, "Pod"))
+            }
         }
     }
 
@@ -276,7 +250,7 @@ impl Supposing {
         workloads: Vec<Located<Workload>>,
         replicas: Option<u32>,
         scene: &Scene<'_>,
-    ) -> Result<Vec<Result<berth_engine::workload::Expansion, crate::feed::file::Refused>>, Failure> {
+    ) -> Result<Vec<Result<Expansion, Refused>>, Failure> {
         let is_daemon =
             |workload: &Located<Workload>| matches!(workload.value, Workload::DaemonSet(_));
         let nodes: Vec<DaemonNode> = match workloads.iter().any(is_daemon) {
@@ -295,7 +269,10 @@ impl Supposing {
         let mut deltas = self.deltas(changes(claims));
         let refused = admission::admit_claims(&self.cluster.snapshot(), &mut deltas);
         if let Some((_, (object, error))) = refused.into_iter().next() {
-            return Err(Failure::field(&error.field, format!("{BODY}: {object}: {}", error.reason)));
+            return Err(Failure::field(
+                &error.field,
+                format!("{BODY}: {object}: {}", error.reason),
+            ));
         }
         let compiled = delta::compile(&self.cluster, deltas);
         check(delta::apply_missing(&self.cluster, compiled).0.rejections, |_| BODY)?;

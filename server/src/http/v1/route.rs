@@ -10,8 +10,8 @@ use prost::Message;
 use serde::Serialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 
-use super::expanded::Added;
 use super::failure::Failure;
+use super::told::Added;
 use crate::escape;
 use crate::feed::file;
 use crate::lifecycle::each_function;
@@ -26,6 +26,8 @@ pub(crate) const PLACE_BATCH: &str = "/v1/place-batch";
 pub(crate) const EXPLAIN: &str = "/v1/explain";
 /// Path of the call that makes copies of its pod.
 pub(crate) const HEADROOM: &str = "/v1/headroom";
+/// Path of the call that takes nodes as templates of groups.
+pub(crate) const SCALE_UP: &str = "/v1/scale-up";
 /// Path of the call that takes nodes by their names.
 pub(crate) const DRAIN: &str = "/v1/drain";
 
@@ -236,7 +238,7 @@ mod tests {
             assert_eq!(find(&route.path).unwrap().operation, route.operation);
         }
         assert_eq!(all().count(), calls().len() + FUNCTIONS.len());
-        for constant in [PLACE, PLACE_BATCH, EXPLAIN, HEADROOM, DRAIN] {
+        for constant in [PLACE, PLACE_BATCH, EXPLAIN, HEADROOM, SCALE_UP, DRAIN] {
             assert!(find(constant).is_some(), "{constant}");
         }
     }

@@ -6,17 +6,17 @@ use std::sync::Arc;
 
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 
-use super::expanded::{Scene, Told};
+use super::compose::{Composed, compose};
+use super::expanded::Scene;
 use super::failure::Failure;
-use super::objects::{self, Composed};
+use super::objects::BODY;
 use super::parameters::{Parameters, properties};
 use super::route::Route;
+use super::told::Told;
 use crate::feed::FeedError;
 use crate::feed::file;
 use crate::service::Fork;
 
-/// Name of the body in the locations of errors.
-pub(super) const BODY: &str = "body";
 /// The key that every object of Kubernetes has.
 const KIND: &str = "kind";
 
@@ -111,8 +111,7 @@ fn objects(
     let name: Arc<str> = BODY.into();
     let dump = file::parse(&name, text, parameters.unknown_fields());
     let dump = dump.map_err(|error| unreadable(&error))?;
-    let Composed { route, request, told, fork } =
-        objects::compose(route, dump, parameters, scene)?;
+    let Composed { route, request, told, fork } = compose(route, dump, parameters, scene)?;
     Ok(Translated { route, message: route.encode(&request.to_string())?, told, fork })
 }
 
@@ -171,8 +170,8 @@ impl<'de> Deserialize<'de> for Head {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::service::Target;
     use crate::http::v1::route::find;
+    use crate::service::Target;
     use berth_proto::berth_v1::{DecideRestartRequest, PlaceBatchRequest, PlaceMode, PlaceRequest};
     use prost::Message as _;
 
@@ -184,7 +183,8 @@ mod tests {
 
     fn read(path: &str, form: Form, query: &str, body: &str) -> Result<Translated, String> {
         let parameters = Parameters::of(query).unwrap();
-        let translated = translate(find(path).unwrap(), form, &parameters, body.as_bytes(), &empty());
+        let translated =
+            translate(find(path).unwrap(), form, &parameters, body.as_bytes(), &empty());
         translated.map_err(|failure| failure.to_status().message().to_owned())
     }
 

@@ -98,7 +98,11 @@ async fn every_kind_is_placed_with_the_names_of_its_pods() {
         ("StatefulSet", json!({"replicas": 2}), &["-0", "-1"]),
         ("DaemonSet", json!({}), &["-n0", "-n1"]),
         ("Job", json!({"parallelism": 2}), &["-0", "-1"]),
-        ("Job", json!({"parallelism": 2, "completions": 2, "completionMode": "Indexed"}), &["-0-0", "-1-1"]),
+        (
+            "Job",
+            json!({"parallelism": 2, "completions": 2, "completionMode": "Indexed"}),
+            &["-0-0", "-1-0"],
+        ),
         ("CronJob", json!({"parallelism": 1}), &["-0"]),
         ("PodTemplate", json!({}), &["-0"]),
     ] {
@@ -122,15 +126,16 @@ async fn replicas_replace_those_of_the_workload_and_copy_pods() {
     assert_eq!(nodes(&answer).iter().filter(|node| **node == "-").count(), 4, "{answer}");
     let answer = place(&server, "?replicas=2", &pod("a")).await;
     assert_eq!(texts(&answer["pods"]), ["default/a-0", "default/a-1"]);
-    let reply =
-        post(&server, "/v1/fit?replicas=6", JSON, &deployment(1).to_string()).await.json();
+    let reply = post(&server, "/v1/fit?replicas=6", JSON, &deployment(1).to_string()).await.json();
     assert_eq!(reply["nFit"], 5, "{reply}");
     let set = workload("DaemonSet", "agent", &json!({})).to_string();
     let (field, message) = refused(&server, "/v1/place?replicas=2", &set).await;
     assert_eq!(field, "replicas");
     assert!(message.contains("one pod for each node that suits it"), "{message}");
     let body = deployment(1).to_string();
-    for query in ["replicas=0", "replicas=-1", "replicas=many", "replicas=1&replicas=2", "replicas="] {
+    for query in
+        ["replicas=0", "replicas=-1", "replicas=many", "replicas=1&replicas=2", "replicas="]
+    {
         assert_eq!(refused(&server, &format!("/v1/place?{query}"), &body).await.0, "replicas");
     }
     // A question about one pod has no use for a number.
@@ -230,7 +235,8 @@ async fn what_stands_beside_the_pods_is_supposed() {
     let body = format!("{node}{}", workload("DaemonSet", "agent", &json!({})));
     let answer = post(&server, "/v1/place", JSON, &body).await.json();
     assert_eq!(nodes(&answer), ["n0", "n1", "n2"], "{answer}");
-    let bad = "apiVersion: v1\nkind: Node\nmetadata: {name: n2}\nstatus: {allocatable: {cpu: 1x}}\n---\n";
+    let bad =
+        "apiVersion: v1\nkind: Node\nmetadata: {name: n2}\nstatus: {allocatable: {cpu: 1x}}\n---\n";
     let (field, message) = refused(&server, "/v1/place", &format!("{bad}{}", pod("p"))).await;
     assert_eq!(field, "status.allocatable[cpu]", "{message}");
     assert!(message.contains("body:1 (document 0): Node `n2`"), "{message}");
@@ -243,8 +249,7 @@ async fn lists_and_owners_are_read_as_the_commands_read_them() {
     let answer = place(&server, "", &list).await;
     assert_eq!(answer["pods"].as_array().unwrap().len(), 3, "{answer}");
     let mut set = workload("ReplicaSet", "web-1", &json!({"replicas": 2}));
-    set["metadata"]["ownerReferences"] =
-        json!([{"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "", "controller": true}]);
+    set["metadata"]["ownerReferences"] = json!([{"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "", "controller": true}]);
     let list = json!({"apiVersion": "v1", "kind": "List", "items": [deployment(5), set]});
     let answer = place(&server, "", &list).await;
     assert_eq!(texts(&answer["pods"]), ["default/web-1-0", "default/web-1-1"]);
@@ -300,7 +305,8 @@ async fn a_workload_is_not_assumed() {
     // Pods are, and what stands beside them is not supposed then.
     let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"},
                          "spec": {"selector": {"app": "a"}}});
-    let reply = post(&server, "/v1/place?mode=assume", JSON, &format!("{service}{}", pod("p"))).await;
+    let reply =
+        post(&server, "/v1/place?mode=assume", JSON, &format!("{service}{}", pod("p"))).await;
     let answer = reply.json();
     assert_eq!(answer["decision"]["placement"]["assumed"], true, "{answer}");
     assert_eq!(
@@ -311,7 +317,8 @@ async fn a_workload_is_not_assumed() {
 
 #[tokio::test]
 async fn the_pods_of_workloads_have_limits() {
-    let limits = Limits { max_message_bytes: 20_000, max_pods_per_request: 100, ..Limits::default() };
+    let limits =
+        Limits { max_message_bytes: 20_000, max_pods_per_request: 100, ..Limits::default() };
     let server = server_with(ServerOptions { limits, ..ServerOptions::default() }).await;
     let (field, message) = refused(&server, "/v1/place", &deployment(101).to_string()).await;
     assert_eq!(field, "spec.replicas");
@@ -361,4 +368,27 @@ async fn a_named_request_is_its_body_with_all_that_it_supposes() {
     assert!(again.head.contains("berth-replayed: true"), "{}", again.head);
     let other = ask(&format!("{}{}", node("8"), deployment(2))).await;
     assert_eq!((other.status, &*other.error().0), (400, "FAILED_PRECONDITION"), "{}", other.body);
+}
+
+#[tokio::test]
+async fn nodes_are_the_templates_of_groups_for_a_scale_up() {
+    let server = server().await;
+    let node = |name: &str, cpu: &str| {
+        let room = json!({"cpu": cpu, "memory": "16Gi", "pods": "110"});
+        json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name},
+               "status": {"allocatable": room, "capacity": room}})
+    };
+    let body = format!("{}{}{}", node("small", "2"), node("large", "8"), deployment(9));
+    let reply = post(&server, "/v1/scale-up", JSON, &body).await;
+    assert_eq!(reply.status, 200, "{}", reply.body);
+    let answer = reply.json();
+    let options = answer["options"].as_array().unwrap();
+    let groups: Vec<&str> =
+        options.iter().map(|option| option["nodeGroupId"].as_str().unwrap()).collect();
+    assert_eq!(groups, ["small", "large"], "{answer}");
+    assert_eq!(answer["pods"].as_array().unwrap().len(), 9);
+    // The nodes were templates, not suppositions.
+    assert_eq!(answer["existing"].as_array().unwrap().len(), 5, "{answer}");
+    let (_, message) = refused(&server, "/v1/scale-up", &node("small", "2").to_string()).await;
+    assert_eq!(message, "the body holds no Pod, and no workload such as a Deployment");
 }
