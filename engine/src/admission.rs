@@ -29,6 +29,7 @@ use filling::Filling;
 pub use claim::admit_claim;
 pub use context::AdmissionContext;
 pub use outcome::{AdmissionError, AdmissionWarning, Admitted, Filled, QuotaExcess};
+pub use quota::Charged;
 
 /// Makes a pod what kube-apiserver would store, in its order (A-DEF-1). Admitting the result again changes nothing
 /// (A-DEF-2). The status and the fields that no message has stay as they are (A-DEF-4).
@@ -36,6 +37,18 @@ pub use outcome::{AdmissionError, AdmissionWarning, Admitted, Filled, QuotaExces
 /// # Errors
 /// [`AdmissionError`] with the field if the API server would not create the pod; the pod is then left half admitted.
 pub fn admit_pod(pod: &mut Pod, context: AdmissionContext<'_>) -> Result<Admitted, AdmissionError> {
+    admit_next(pod, context, &mut Charged::default())
+}
+
+/// Admits the next pod of a request, as [`admit_pod`] does; what the pods before it charge to quotas counts.
+///
+/// # Errors
+/// As [`admit_pod`].
+pub fn admit_next(
+    pod: &mut Pod,
+    context: AdmissionContext<'_>,
+    charged: &mut Charged,
+) -> Result<Admitted, AdmissionError> {
     let snapshot = context.snapshot;
     let mut filling = Filling::default();
     if pod.metadata.as_ref().is_some_and(|metadata| !metadata.resource_version.is_empty()) {
@@ -55,7 +68,7 @@ pub fn admit_pod(pod: &mut Pod, context: AdmissionContext<'_>) -> Result<Admitte
     validation::check(pod)?;
     limit_bounds::check(pod, &namespace, snapshot)?;
     runtime_class::check_overhead(pod, class)?;
-    quota::check(pod, &namespace, context, &mut filling)?;
+    quota::check(pod, &namespace, context, charged, &mut filling)?;
     defaults::fill(pod, &mut filling);
     Ok(filling.finish())
 }

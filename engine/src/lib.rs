@@ -29,8 +29,8 @@ mod rows;
 mod hash;
 
 pub use admission::{
-    AdmissionContext, AdmissionError, AdmissionWarning, Admitted, Filled, QuotaExcess, admit_claim,
-    admit_pod,
+    AdmissionContext, AdmissionError, AdmissionWarning, Admitted, Charged, Filled, QuotaExcess,
+    admit_claim, admit_next, admit_pod,
 };
 pub use cluster::Cluster;
 pub use cluster::batch::{BatchOutcome, BatchRequest, Gang, GangOutcome, GangPreemption};

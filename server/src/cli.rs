@@ -11,18 +11,18 @@ pub mod environment;
 mod error;
 pub mod explain;
 mod given;
-mod outcome;
 pub mod headroom;
 pub mod input;
 pub mod lenient;
 pub mod lifecycle;
 pub mod man;
+mod manifest;
+mod outcome;
 pub mod output;
 pub mod place;
-mod manifest;
 pub mod pods;
-mod profiles;
 pub mod preempt;
+mod profiles;
 pub mod rule;
 pub mod schedule;
 pub mod serve;
@@ -32,6 +32,8 @@ mod workloads;
 use std::future::Future;
 use std::io;
 use std::process::ExitCode;
+
+use clap::CommandFactory as _;
 
 pub use error::CliError;
 
@@ -132,8 +134,8 @@ pub fn run(cli: Cli) -> Result<ExitCode, CliError> {
         Command::Conformance(args) => conformance::run(args),
         Command::Lifecycle(args) => lifecycle::run(args),
         Command::Rule(args) => rule::run(&args),
-        Command::Completions(args) => completions::run(&args),
-        Command::Man(args) => man::run(&args),
+        Command::Completions(args) => completions::run(&args, Cli::command()),
+        Command::Man(args) => man::run(&args, Cli::command()),
     }
 }
 
@@ -161,10 +163,38 @@ fn block_on(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory as _;
+    use clap::ValueEnum as _;
 
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_shell_completes_every_command() {
+        let command = Cli::command();
+        for shell in clap_complete::Shell::value_variants() {
+            let script = completions::script(*shell, Cli::command());
+            for subcommand in command.get_subcommands() {
+                let name = subcommand.get_name();
+                assert!(script.contains(name), "{shell}: {name}");
+            }
+            assert!(script.contains("scheduler-config"), "{shell}");
+        }
+    }
+
+    #[test]
+    fn every_command_has_a_manual_page() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut command = Cli::command();
+        command.build();
+        man::write(folder.path(), &command).unwrap();
+        for name in ["berth", "berth-place", "berth-man", "berth-lifecycle-phase"] {
+            let page = std::fs::read_to_string(folder.path().join(format!("{name}.1"))).unwrap();
+            assert!(page.contains(".SH NAME") && page.contains(".SH SYNOPSIS"), "{page}");
+            assert!(page.contains(&name.replace('-', "\\-")), "{page}");
+        }
+        let error = man::write(&folder.path().join("gone"), &command).unwrap_err().to_string();
+        assert!(error.contains("gone/berth.1"), "{error}");
     }
 }

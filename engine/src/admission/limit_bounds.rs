@@ -112,13 +112,14 @@ impl Observed {
 
     /// The upper bounds (A-LIM-3). `what` is the amount that must be there.
     fn check_max(&self, limit: &Limit, at: &str, what: &str) -> Result<(), AdmissionError> {
+        let list = if what == "request" { "requests" } else { "limits" };
         for (name, max) in &limit.max {
             let bound = value(max);
             let rule = format!("maximum {name} usage per {} is {max}", limit.of.word());
             let (field, fault) = match (self.limits.get(name), self.requests.get(name)) {
-                (None, _) => ("limits", format!("No {what} is specified")),
+                (None, _) => (list, format!("No {what} is specified")),
                 (Some(lim), _) if *lim > bound => {
-                    ("limits", format!("but {what} is {}", requests::text(name, *lim)))
+                    (list, format!("but {what} is {}", requests::text(name, *lim)))
                 }
                 (_, Some(request)) if *request > bound => {
                     ("requests", format!("but request is {}", requests::text(name, *request)))

@@ -1,4 +1,4 @@
-//! ResourceQuota: warnings for a pod that would exceed what its namespace may use. Rules: A-QUO-1 to A-QUO-3.
+//! ResourceQuota: warnings for a pod that would exceed what its namespace may use. Rules: A-QUO-1 to A-QUO-4.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,11 +21,31 @@ use crate::model::{ModelError, ObjectKind};
 const COMPUTE: [&str; 6] =
     ["cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"];
 
+/// Amounts that the pods admitted so far charge to quotas, in addition to what is in use: those of one request together
+/// exceed a quota that each of them keeps (A-QUO-4).
+#[derive(Clone, Debug, Default)]
+pub struct Charged(BTreeMap<(Arc<str>, String), Amount>);
+
+impl Charged {
+    fn of(&self, quota: &ResourceQuota, resource: &str) -> Amount {
+        self.0.get(&(quota.name.clone(), resource.to_owned())).copied().unwrap_or_default()
+    }
+
+    /// Charges the copies that are created: as many as there is room for, of which `left` is the thousandfold.
+    fn add(&mut self, quota: &ResourceQuota, resource: &str, each: Amount, n: u32, left: i64) {
+        let each = each.milli_value();
+        let n = i64::from(n.max(1)).min((left / each.max(1)).max(0));
+        let sum = self.0.entry((quota.name.clone(), resource.to_owned())).or_default();
+        *sum += Amount::from_milli(each.saturating_mul(n));
+    }
+}
+
 /// Adds a warning for each resource of each quota that the pod would exceed.
 pub(super) fn check(
     pod: &Pod,
     namespace: &str,
     context: AdmissionContext<'_>,
+    charged: &mut Charged,
     filling: &mut Filling,
 ) -> Result<(), AdmissionError> {
     let objects = context.snapshot.objects.of_kind(ObjectKind::ResourceQuota, namespace);
@@ -47,11 +67,15 @@ pub(super) fn check(
             let Some(requested) = usage.get(name).filter(|amount| !amount.is_zero()) else {
                 continue;
             };
-            let requested = times(*requested, context.n_replicas);
+            let each = *requested;
+            let requested = times(each, context.n_replicas);
             let used = quota.used.get(name).copied().unwrap_or_default();
+            let used = used + charged.of(quota, name);
             if used + requested > *hard {
                 filling.warn(exceeded(quota, name, [requested, used, *hard]));
             }
+            let left = hard.milli_value().saturating_sub(used.milli_value());
+            charged.add(quota, name, each, context.n_replicas, left);
         }
     }
     Ok(())

@@ -323,9 +323,41 @@ fn claims() {
     assert_eq!(admit(&format!(r#"{}, "storageClassName": """#, sized("4Gi"))), "");
     assert_eq!(
         admit(&sized("5Gi")),
-        "`spec.resources.limits[storage]`: maximum storage usage per PersistentVolumeClaim is 4Gi, but request is 5Gi"
+        "`spec.resources.requests[storage]`: maximum storage usage per PersistentVolumeClaim is 4Gi, but request is 5Gi"
     );
     assert!(admit(&sized("1Mi")).contains("but request is 1Mi"));
+}
+
+/// A-QUO-4
+#[test]
+fn the_pods_of_a_request_charge_quotas_together() {
+    let cluster = cluster();
+    let json = r#"{"metadata": {"name": "q", "namespace": "shop"},
+        "spec": {"hard": {"requests.cpu": "4"}}, "status": {"hard": {"requests.cpu": "4"}, "used": {"requests.cpu": "1"}}}"#;
+    feed(&cluster, &read!(core_v1::ResourceQuota, json));
+    let snapshot = cluster.snapshot();
+    let mut charged = Charged::default();
+    let mut warnings = |cpu: &str, n_replicas: u32| -> Vec<String> {
+        let mut pod = read!(Pod, &resources(&format!(r#"{{"requests": {{"cpu": "{cpu}"}}}}"#)));
+        let context = AdmissionContext { snapshot: &snapshot, position: 0, n_replicas };
+        let admitted = admit_next(&mut pod, context, &mut charged).unwrap();
+        admitted.warnings.into_iter().map(|warning| warning.message).collect()
+    };
+    assert_eq!(warnings("1", 1), Vec::<String>::new());
+    assert_eq!(
+        warnings("1500m", 2),
+        [
+            "exceeded quota: q, requested: requests.cpu=3, used: requests.cpu=2, limited: requests.cpu=4"
+        ]
+    );
+    // One of the two copies is charged.
+    assert_eq!(warnings("500m", 1), Vec::<String>::new());
+    assert_eq!(
+        warnings("100m", 1),
+        [
+            "exceeded quota: q, requested: requests.cpu=100m, used: requests.cpu=4, limited: requests.cpu=4"
+        ]
+    );
 }
 
 /// A-QUO-1, A-QUO-3

@@ -67,11 +67,7 @@ fn check_containers<'a>(
 ) -> Result<(), AdmissionError> {
     for (index, container) in containers.iter().enumerate() {
         let at = format!("{list}[{index}]");
-        let name = container.name.as_str();
-        if !name.is_empty() && !names.insert(name) {
-            let reason = format!("Duplicate value: \"{}\"", clip(name));
-            return Err(AdmissionError::new(format!("{at}.name"), reason));
-        }
+        check_name(&container.name, &format!("{at}.name"), names)?;
         if let Some(policy) = container.restart_policy.as_deref() {
             check_word(policy, &RESTART_POLICIES, &format!("{at}.restartPolicy"))?;
         }
@@ -84,6 +80,37 @@ fn check_containers<'a>(
         }
     }
     Ok(())
+}
+
+/// Checks that a container has a name, that it is a DNS label, and that no container before has it (A-VAL-1).
+fn check_name<'a>(
+    name: &'a str,
+    field: &str,
+    names: &mut BTreeSet<&'a str>,
+) -> Result<(), AdmissionError> {
+    if name.is_empty() {
+        return Err(AdmissionError::new(field, "Required value"));
+    }
+    if !is_dns_label(name) {
+        let reason = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must \
+                      start and end with an alphanumeric character";
+        return Err(invalid(field, name, reason));
+    }
+    if !names.insert(name) {
+        let reason = format!("Duplicate value: \"{}\"", clip(name));
+        return Err(AdmissionError::new(field, reason));
+    }
+    Ok(())
+}
+
+/// Whether `name` is a label of RFC 1123 in lower case: at most 63 letters, digits and hyphens, none of them at an end.
+fn is_dns_label(name: &str) -> bool {
+    let is_word = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let bytes = name.as_bytes();
+    bytes.len() <= 63
+        && bytes.iter().all(|&byte| is_word(byte) || byte == b'-')
+        && bytes.first().is_some_and(|&byte| is_word(byte))
+        && bytes.last().is_some_and(|&byte| is_word(byte))
 }
 
 /// Checks that each resource is one of those that every node has, or one of a domain (A-VAL-2).
@@ -211,7 +238,15 @@ mod tests {
     #[test]
     fn containers() {
         assert_eq!(refused(""), "`spec.containers`: Required value");
-        assert_eq!(refused(r#""containers": [{"name": "a"}, {}, {}]"#), "ok");
+        assert_eq!(refused(r#""containers": [{"name": "a"}, {"name": "b-2"}]"#), "ok");
+        assert_eq!(
+            refused(r#""containers": [{"name": "a"}, {}]"#),
+            "`spec.containers[1].name`: Required value"
+        );
+        for name in ["A", "-a", "a-", "a_b", &"a".repeat(64)] {
+            let refused = refused(&format!(r#""containers": [{{"name": "{name}"}}]"#));
+            assert!(refused.contains("a lowercase RFC 1123 label"), "{refused}");
+        }
         assert_eq!(
             refused(r#""initContainers": [{"name": "a"}], "containers": [{"name": "a"}]"#),
             "`spec.containers[0].name`: Duplicate value: \"a\""
@@ -221,15 +256,16 @@ mod tests {
     /// A-VAL-5: the model's refusals are those of admission.
     #[test]
     fn unreadable_amounts() {
-        let spec = r#""containers": [{}], "overhead": {"cpu": "much"}"#;
+        let spec = r#""containers": [{"name": "c"}], "overhead": {"cpu": "much"}"#;
         assert!(refused(spec).starts_with("`spec.overhead[cpu]`: "), "{}", refused(spec));
     }
 
     /// A-VAL-2
     #[test]
     fn resources() {
-        let of =
-            |resources: &str| refused(&format!(r#""containers": [{{"resources": {resources}}}]"#));
+        let of = |resources: &str| {
+            refused(&format!(r#""containers": [{{"name": "c", "resources": {resources}}}]"#))
+        };
         assert_eq!(
             of(r#"{"requests": {"cpu": "2"}, "limits": {"cpu": "1"}}"#),
             "`spec.containers[0].resources.requests[cpu]`: Invalid value: \"2\": must be less than or equal to cpu limit of 1"
@@ -252,7 +288,7 @@ mod tests {
         );
         assert_eq!(
             refused(
-                r#""containers": [{}], "resources": {"requests": {"cpu": "2"}, "limits": {"cpu": "1"}}"#
+                r#""containers": [{"name": "c"}], "resources": {"requests": {"cpu": "2"}, "limits": {"cpu": "1"}}"#
             ),
             "`spec.resources.requests[cpu]`: Invalid value: \"2\": must be less than or equal to cpu limit of 1"
         );
@@ -265,7 +301,9 @@ mod tests {
     /// A-VAL-2
     #[test]
     fn names_of_resources() {
-        let of = |list: &str| refused(&format!(r#""containers": [{{"resources": {{{list}}}}}]"#));
+        let of = |list: &str| {
+            refused(&format!(r#""containers": [{{"name": "c", "resources": {{{list}}}}}]"#))
+        };
         assert_eq!(
             of(r#""requests": {"gpu": 1}"#),
             "`spec.containers[0].resources.requests[gpu]`: Invalid value: \"gpu\": must be a standard resource type or fully qualified"
@@ -277,7 +315,8 @@ mod tests {
     /// A-VAL-7
     #[test]
     fn ports() {
-        let of = |port: &str| refused(&format!(r#""containers": [{{"ports": [{port}]}}]"#));
+        let of =
+            |port: &str| refused(&format!(r#""containers": [{{"name": "c", "ports": [{port}]}}]"#));
         assert_eq!(of(r#"{"containerPort": 80, "hostPort": 65535}"#), "ok");
         assert_eq!(
             of(r#"{"containerPort": 65536}"#),
@@ -290,18 +329,19 @@ mod tests {
     #[test]
     fn words_and_seconds() {
         assert_eq!(
-            refused(r#""containers": [{}], "restartPolicy": "always""#),
+            refused(r#""containers": [{"name": "c"}], "restartPolicy": "always""#),
             "`spec.restartPolicy`: Unsupported value: \"always\": supported values: \"Always\", \"OnFailure\", \"Never\""
         );
         assert!(
-            refused(r#""containers": [{"restartPolicy": "No"}]"#)
+            refused(r#""containers": [{"name": "c", "restartPolicy": "No"}]"#)
                 .starts_with("`spec.containers[0].restartPolicy`")
         );
         assert!(
-            refused(r#""containers": [{}], "dnsPolicy": "Own""#).starts_with("`spec.dnsPolicy`")
+            refused(r#""containers": [{"name": "c"}], "dnsPolicy": "Own""#)
+                .starts_with("`spec.dnsPolicy`")
         );
         assert_eq!(
-            refused(r#""containers": [{}], "activeDeadlineSeconds": 0"#),
+            refused(r#""containers": [{"name": "c"}], "activeDeadlineSeconds": 0"#),
             "`spec.activeDeadlineSeconds`: Invalid value: \"0\": must be between 1 and 2147483647, inclusive"
         );
     }
@@ -310,7 +350,7 @@ mod tests {
     #[test]
     fn tolerations() {
         let of = |toleration: &str| {
-            refused(&format!(r#""containers": [{{}}], "tolerations": [{toleration}]"#))
+            refused(&format!(r#""containers": [{{"name": "c"}}], "tolerations": [{toleration}]"#))
         };
         assert!(of("{}").starts_with("`spec.tolerations[0].operator`: "));
         assert!(

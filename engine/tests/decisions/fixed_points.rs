@@ -115,10 +115,15 @@ fn check(origin: &str, objects: &[Value], off: &[&str]) -> usize {
 
 #[test]
 fn the_pods_of_the_dumps() {
-    for (file, expected) in [("mid.json.gz", 3_425), ("large.json.gz", 29_999)] {
+    for (file, expected) in [("small.yaml", 25), ("mid.json.gz", 3_425), ("large.json.gz", 29_999)]
+    {
         let Some(text) = recorded::read(&format!("data/cluster-dump/{file}")) else { continue };
         let mut found = Vec::new();
-        objects(&serde_json::from_str(&text).unwrap(), &mut found);
+        let dump: Value = match file.ends_with(".yaml") {
+            true => serde_saphyr::from_str(&text).unwrap(),
+            false => serde_json::from_str(&text).unwrap(),
+        };
+        objects(&dump, &mut found);
         assert_eq!(check(file, &found, &[]), expected, "{file}");
     }
 }

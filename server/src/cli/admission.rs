@@ -1,6 +1,8 @@
 //! What admission did to the pods of a command, for people: the fields that decide and were filled in, and the
 //! warnings.
 
+use std::borrow::Cow;
+
 use berth_proto::berth_v1::{Admission, AdmissionChange};
 
 /// Sources of values that every pod gets alike: they are in the structured output only.
@@ -27,7 +29,9 @@ pub(super) fn filled_in<'a>(
     admissions: impl Iterator<Item = (&'a str, &'a Admission)>,
 ) -> Option<String> {
     let mut lines: Vec<String> = admissions
-        .filter_map(|(name, admission)| Some(format!("filled in: {name}: {}", fields(admission)?)))
+        .filter_map(|(name, admission)| {
+            Some(format!("filled in: {}: {}", full_name(name, admission), fields(admission)?))
+        })
         .collect();
     let n_more = lines.len().saturating_sub(MAX_PODS);
     lines.truncate(MAX_PODS);
@@ -37,10 +41,22 @@ pub(super) fn filled_in<'a>(
     (!lines.is_empty()).then(|| lines.join("\n"))
 }
 
+/// The pod's name; of one that has only a prefix, the name that was generated.
+fn full_name<'a>(name: &'a str, admission: &Admission) -> Cow<'a, str> {
+    let generated = admission.admitted.iter().find(|change| change.field == "metadata.name");
+    match (generated, name.split_once('/')) {
+        (Some(generated), Some((namespace, _))) => {
+            Cow::Owned(format!("{namespace}/{}", generated.value))
+        }
+        _ => Cow::Borrowed(name),
+    }
+}
+
 /// The fields of one pod that were filled in and are not the same for every pod.
 fn fields(admission: &Admission) -> Option<String> {
     let is_notable = |change: &&AdmissionChange| {
-        !is_usual(&change.source) || change.field.ends_with(".whenUnsatisfiable")
+        let is_named = change.field == "metadata.name";
+        !is_named && !is_usual(&change.source) || change.field.ends_with(".whenUnsatisfiable")
     };
     let notable: Vec<&AdmissionChange> = admission.admitted.iter().filter(is_notable).collect();
     let mut texts: Vec<String> = notable.iter().take(MAX_FIELDS).map(|it| text(it)).collect();
@@ -93,6 +109,9 @@ mod tests {
             filled_in([("a/b", &admission)].into_iter()).unwrap(),
             "filled in: a/b: priority 9 (PriorityClass high), topologySpreadConstraints[0].whenUnsatisfiable DoNotSchedule (default)"
         );
+        admission.admitted.push(change("metadata.name", "web-x2x", "generateName"));
+        let generated = filled_in([("a/web-", &admission)].into_iter()).unwrap();
+        assert!(generated.starts_with("filled in: a/web-x2x: priority 9"), "{generated}");
         admission.admitted.truncate(1);
         assert_eq!(filled_in([("a/b", &admission)].into_iter()), None);
         admission.admitted = vec![change("spec.x", "1", "limits"); MAX_FIELDS + 2];

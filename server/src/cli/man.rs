@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::{Command, CommandFactory as _};
+use clap::Command;
 use clap_mangen::Man;
 
-use super::{Cli, CliError, output};
+use super::{CliError, output};
 
 /// Writes the manual pages
 #[derive(Clone, Debug, clap::Args)]
@@ -21,12 +21,11 @@ pub struct ManArgs {
     folder: Option<PathBuf>,
 }
 
-/// Runs the command.
+/// Writes the pages of `berth`, whose whole command line `command` is.
 ///
 /// # Errors
 /// A page, or standard output, that cannot be written.
-pub fn run(args: &ManArgs) -> Result<ExitCode, CliError> {
-    let mut command = Cli::command();
+pub fn run(args: &ManArgs, mut command: Command) -> Result<ExitCode, CliError> {
     command.build();
     match &args.folder {
         None => output::print(text(&page(&command)).trim_end())?,
@@ -36,7 +35,7 @@ pub fn run(args: &ManArgs) -> Result<ExitCode, CliError> {
 }
 
 /// Writes the pages of a command and of its subcommands, such as `berth-lifecycle-phase.1`.
-fn write(folder: &Path, command: &Command) -> Result<(), CliError> {
+pub(super) fn write(folder: &Path, command: &Command) -> Result<(), CliError> {
     let page = page(command);
     page.generate_to(folder).map_err(|error| {
         let path = folder.join(page.get_filename());
@@ -60,24 +59,4 @@ fn text(page: &Man) -> String {
     // Writing to a vector does not fail.
     let _ = page.render(&mut text);
     String::from_utf8_lossy(&text).into_owned()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_command_has_a_page() {
-        let folder = tempfile::tempdir().unwrap();
-        let mut command = Cli::command();
-        command.build();
-        write(folder.path(), &command).unwrap();
-        for name in ["berth", "berth-place", "berth-man", "berth-lifecycle-phase"] {
-            let page = std::fs::read_to_string(folder.path().join(format!("{name}.1"))).unwrap();
-            assert!(page.contains(".SH NAME") && page.contains(".SH SYNOPSIS"), "{page}");
-            assert!(page.contains(&name.replace('-', "\\-")), "{page}");
-        }
-        let error = write(&folder.path().join("gone"), &command).unwrap_err().to_string();
-        assert!(error.contains("gone/berth.1"), "{error}");
-    }
 }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use berth_engine::workload::{ExpandOptions, Expansion, PodController, Workload, WorkloadKind};
 use berth_proto::berth_v1::delta::Change;
-use berth_proto::core_v1::{Node, Pod};
+use berth_proto::core_v1::{Container, Node, Pod};
 
 pub(crate) use members::{Member, held_back, members, name_generated, ordered};
 pub(crate) use owners::Owners;
@@ -73,7 +73,8 @@ impl Handed {
     /// Adds the objects of one file, pods and workloads in file order.
     pub(crate) fn add(&mut self, dump: Dump) {
         let mut found: Vec<(Location, Item)> = Vec::new();
-        for Located { value: pod, location } in dump.pods {
+        for Located { value: mut pod, location } in dump.pods {
+            contain(&mut pod);
             found.push((location, Item::Pod(Box::new(pod))));
         }
         let mut workloads = dump.workloads;
@@ -307,6 +308,15 @@ pub(crate) fn name_of(pod: &Pod) -> String {
     let namespace = if metadata.namespace.is_empty() { "default" } else { &metadata.namespace };
     let name = if metadata.name.is_empty() { &metadata.generate_name } else { &metadata.name };
     format!("{namespace}/{name}")
+}
+
+/// Gives a pod without containers, which only a lenient reader lets through, one that asks for nothing: admission would
+/// refuse it (A-VAL-1).
+pub(crate) fn contain(pod: &mut Pod) {
+    let spec = pod.spec.get_or_insert_default();
+    if spec.containers.is_empty() {
+        spec.containers.push(Container { name: "none".to_owned(), ..Container::default() });
+    }
 }
 
 /// Fills in what the cluster needs to hold a pod that somebody wrote: the namespace `default`, a uid (A-NAME-1,

@@ -2,7 +2,9 @@
 //! in wire form. Requests without `admit` pay one test of a flag.
 
 use berth_engine as engine;
-use berth_engine::{AdmissionContext, Cluster, ModelError, ObjectKey, ObjectKind};
+use berth_engine::{
+    AdmissionContext, AdmissionError, Charged, Cluster, ModelError, ObjectKey, ObjectKind,
+};
 use berth_proto::berth_v1::{self as wire, BatchEntry};
 use berth_proto::core_v1;
 
@@ -22,7 +24,7 @@ pub(crate) fn admit(
     admit: bool,
 ) -> Result<Option<wire::Admission>, CallError> {
     match pod {
-        Some(pod) if admit => admit_one(&cluster.snapshot(), pod, 0, 1),
+        Some(pod) if admit => admit_one(&cluster.snapshot(), pod, 0, 1, &mut Charged::default()),
         Some(_) | None => Ok(None),
     }
 }
@@ -33,11 +35,11 @@ fn admit_one(
     pod: &mut core_v1::Pod,
     index: usize,
     n_replicas: u32,
+    charged: &mut Charged,
 ) -> Result<Option<wire::Admission>, CallError> {
     let context = AdmissionContext { snapshot, position: index as u64, n_replicas };
-    let admitted = engine::admit_pod(pod, context).map_err(CallError::NotAdmitted)?;
-    let has_nothing = admitted.filled.is_empty() && admitted.warnings.is_empty();
-    Ok((!has_nothing).then(|| admission(admitted, index)))
+    let admitted = engine::admit_next(pod, context, charged).map_err(CallError::NotAdmitted)?;
+    Ok(admission(admitted, index))
 }
 
 /// Compiles the entries of a request, admitted first if `admit` is set. A refused pod is an error in its entry's place.
@@ -54,42 +56,53 @@ pub(crate) fn compile<'s>(
     }
 }
 
-/// Admits the claims that a batch creates (A-SC-1, A-LIM-6); returns the refused ones by their positions, with the
-/// object and the error. Claims that the cluster has are left alone.
-pub(crate) fn admit_claims(
-    snapshot: &engine::Snapshot,
-    deltas: &mut [wire::Delta],
-) -> Vec<(usize, (String, ModelError))> {
-    let mut refused = Vec::new();
-    for (index, delta) in deltas.iter_mut().enumerate() {
-        let Some(wire::delta::Change::UpsertPersistentVolumeClaim(claim)) = &mut delta.change
-        else {
-            continue;
-        };
-        if let Err(error) = admit_new_claim(snapshot, claim) {
-            let object = object_name("PersistentVolumeClaim", claim.metadata.as_ref());
-            refused.push((index, (object, error)));
-        }
-    }
-    refused
+/// Objects of a batch after admission.
+#[derive(Debug, Default)]
+pub(crate) struct AdmittedChanges {
+    /// Those that an API server would refuse, by their positions, each with its name and the error.
+    pub(crate) refused: Vec<(usize, (String, ModelError))>,
+    /// What was filled in.
+    pub(crate) admissions: Vec<wire::Admission>,
 }
 
-/// Admits a claim, unless the cluster has it already.
-///
-/// # Errors
-/// The field of a claim that a limit range of its namespace forbids.
-pub(crate) fn admit_new_claim(
+/// Admits the pods of a batch, and the claims that it creates (A-SC-1, A-LIM-6). Claims that the cluster has are left
+/// alone.
+pub(crate) fn admit_changes(
     snapshot: &engine::Snapshot,
-    claim: &mut core_v1::PersistentVolumeClaim,
-) -> Result<(), ModelError> {
+    deltas: &mut [wire::Delta],
+) -> AdmittedChanges {
+    let (mut changes, mut charged) = (AdmittedChanges::default(), Charged::default());
+    for (index, delta) in deltas.iter_mut().enumerate() {
+        let (object, admitted) = match &mut delta.change {
+            Some(wire::delta::Change::UpsertPod(pod)) => {
+                let context = AdmissionContext { snapshot, position: index as u64, n_replicas: 1 };
+                let admitted = engine::admit_next(pod, context, &mut charged);
+                (object_name("Pod", pod.metadata.as_ref()), admitted)
+            }
+            Some(wire::delta::Change::UpsertPersistentVolumeClaim(claim))
+                if is_new(snapshot, claim) =>
+            {
+                let admitted = engine::admit_claim(claim, snapshot);
+                (object_name("PersistentVolumeClaim", claim.metadata.as_ref()), admitted)
+            }
+            _ => continue,
+        };
+        match admitted {
+            Ok(admitted) => changes.admissions.extend(admission(admitted, index)),
+            Err(AdmissionError { field, reason, .. }) => {
+                changes.refused.push((index, (object, ModelError { field, reason })));
+            }
+        }
+    }
+    changes
+}
+
+/// Whether the cluster lacks a claim of this name.
+pub(crate) fn is_new(snapshot: &engine::Snapshot, claim: &core_v1::PersistentVolumeClaim) -> bool {
     let metadata = claim.metadata.clone().unwrap_or_default();
     let namespace = if metadata.namespace.is_empty() { "default" } else { &metadata.namespace };
     let key = ObjectKey::new(ObjectKind::PersistentVolumeClaim, namespace, &metadata.name);
-    if snapshot.has_object(&key) {
-        return Ok(());
-    }
-    let admitted = engine::admit_claim(claim, snapshot);
-    admitted.map(drop).map_err(|error| ModelError { field: error.field, reason: error.reason })
+    !snapshot.has_object(&key)
 }
 
 #[cold]
@@ -100,9 +113,10 @@ fn admit_entries<'s>(
 ) -> (Vec<Compiled<'s>>, Vec<wire::Admission>) {
     let snapshot = cluster.snapshot();
     let (mut admissions, mut refused) = (Vec::new(), Vec::new());
+    let mut charged = Charged::default();
     for (index, entry) in entries.iter_mut().enumerate() {
         let Some(pod) = &mut entry.pod else { continue };
-        match admit_one(&snapshot, pod, index, entry.replicas.max(1)) {
+        match admit_one(&snapshot, pod, index, entry.replicas.max(1), &mut charged) {
             Ok(admission) => admissions.extend(admission),
             Err(error) => refused.push((index, error)),
         }
@@ -116,8 +130,12 @@ fn admit_entries<'s>(
     (compiled, admissions)
 }
 
-fn admission(admitted: engine::Admitted, index: usize) -> wire::Admission {
+/// The result in wire form; `None` if there is nothing to tell.
+fn admission(admitted: engine::Admitted, index: usize) -> Option<wire::Admission> {
     let engine::Admitted { filled, warnings } = admitted;
+    if filled.is_empty() && warnings.is_empty() {
+        return None;
+    }
     let change = |filled: engine::Filled| wire::AdmissionChange {
         field: presentable_path(&filled.field),
         value: presentable(&filled.value),
@@ -133,11 +151,11 @@ fn admission(admitted: engine::Admitted, index: usize) -> wire::Admission {
             hard: quota.hard,
         }),
     };
-    wire::Admission {
+    Some(wire::Admission {
         admitted: filled.into_iter().map(change).collect(),
         warnings: warnings.into_iter().map(warning).collect(),
         index: super::convert::saturate(index),
-    }
+    })
 }
 
 #[cfg(test)]
@@ -204,7 +222,9 @@ mod tests {
         assert_eq!(applied.rejections, []);
         let mut deltas = ["old", "new"]
             .map(|name| change(wire::delta::Change::UpsertPersistentVolumeClaim(claim(name))));
-        assert_eq!(admit_claims(&state.cluster.snapshot(), &mut deltas), []);
+        let changes = admit_changes(&state.cluster.snapshot(), &mut deltas);
+        assert_eq!(changes.refused, []);
+        assert_eq!(changes.admissions.iter().map(|it| it.index).collect::<Vec<_>>(), [1]);
         let classes = deltas.map(|delta| match delta.change {
             Some(wire::delta::Change::UpsertPersistentVolumeClaim(claim)) => {
                 claim.spec.and_then(|spec| spec.storage_class_name)

@@ -16,7 +16,7 @@ use super::assumptions::{HeldPod, assumption};
 use super::cluster::delta;
 use super::session_table::InUse;
 use crate::clock;
-use crate::service::admission;
+use crate::service::admission::{self, AdmittedChanges};
 use crate::service::convert::{self, saturate};
 use crate::service::{Access, CallContext, CallError, Cancel, State};
 
@@ -61,20 +61,22 @@ pub(crate) async fn apply(
     call: CallContext,
     request: SessionServiceApplyRequest,
 ) -> Result<SessionServiceApplyResponse, CallError> {
-    let SessionServiceApplyRequest { session_id, mut deltas, keep_existing } = request;
+    let SessionServiceApplyRequest { session_id, mut deltas, keep_existing, admit } = request;
     let session = find(state, &call.access, &session_id)?;
     let apply = move |cancel: &Cancel| {
         let n_deltas = deltas.len();
         session.reserve(n_deltas)?;
-        let refused = if keep_existing {
-            admission::admit_claims(&session.cluster().snapshot(), &mut deltas)
+        let AdmittedChanges { refused, admissions } = if admit {
+            admission::admit_changes(&session.cluster().snapshot(), &mut deltas)
         } else {
-            Vec::new()
+            AdmittedChanges::default()
         };
         let mut compiled = delta::compile_while_wanted(session.cluster(), deltas, cancel)
             .inspect_err(|_| session.release(n_deltas))?;
         for (index, error) in refused {
-            compiled[index] = Err(error);
+            if let Some(compiled) = compiled.get_mut(index) {
+                *compiled = Err(error);
+            }
         }
         let (outcome, n_skipped) = if keep_existing {
             delta::apply_missing(session.cluster(), compiled)
@@ -82,12 +84,13 @@ pub(crate) async fn apply(
             (delta::apply_compiled(session.cluster(), compiled), 0)
         };
         session.release((outcome.rejections.len() + n_skipped).min(n_deltas));
-        Ok::<_, CallError>(outcome)
+        Ok::<_, CallError>((outcome, admissions))
     };
-    let applied = state.pool.run(call.deadline, apply).await??;
+    let (applied, admissions) = state.pool.run(call.deadline, apply).await??;
     Ok(SessionServiceApplyResponse {
         generation: applied.generation.get(),
         rejections: applied.rejections,
+        admissions,
     })
 }
 
@@ -194,7 +197,8 @@ mod tests {
         };
         let apply = async |deltas, keep_existing| {
             let session_id = session_id.clone();
-            let request = SessionServiceApplyRequest { session_id, deltas, keep_existing };
+            let request =
+                SessionServiceApplyRequest { session_id, deltas, keep_existing, admit: false };
             apply(&state, CallContext::open(), request).await.unwrap()
         };
         let first = apply(vec![claim("a", "v1")], false).await;
@@ -206,6 +210,36 @@ mod tests {
         let session = find(&state, &Access::open(), &session_id).unwrap();
         let n_claims = session.cluster().snapshot().n_objects(ObjectKind::PersistentVolumeClaim);
         assert_eq!(n_claims, 2);
+    }
+
+    /// With `admit` a pod has the priority of its class, and a pod that an API server would refuse is rejected.
+    #[tokio::test]
+    async fn pods_can_be_admitted() {
+        let state = fixture::state(&[("n0", "4")]);
+        let session_id = open(&state, CallContext::open()).await.unwrap().session_id;
+        let class = serde_json::from_str(r#"{"metadata": {"name": "high"}, "value": 9}"#).unwrap();
+        let of_class = |name: &str, class: &str| {
+            let mut pod = fixture::pod(name, "1", 0);
+            pod.spec.as_mut().unwrap().priority = None;
+            class.clone_into(&mut pod.spec.as_mut().unwrap().priority_class_name);
+            Delta { change: Some(Change::UpsertPod(pod)) }
+        };
+        let apply = async |deltas, admit| {
+            let session_id = session_id.clone();
+            let keep_existing = false;
+            let request = SessionServiceApplyRequest { session_id, deltas, keep_existing, admit };
+            apply(&state, CallContext::open(), request).await.unwrap()
+        };
+        apply(vec![Delta { change: Some(Change::UpsertPriorityClass(class)) }], true).await;
+        let deltas = vec![of_class("a", "high"), of_class("b", "gone"), of_class("c", "high")];
+        let admitted = apply(deltas.clone(), true).await;
+        let [rejection] = &admitted.rejections[..] else { panic!("{:?}", admitted.rejections) };
+        assert_eq!((rejection.index, &*rejection.field), (1, "spec.priorityClassName"));
+        let of: Vec<u32> = admitted.admissions.iter().map(|it| it.index).collect();
+        assert_eq!(of, [0, 2]);
+        let filled = &admitted.admissions[0].admitted;
+        assert!(filled.iter().any(|it| it.field == "spec.priority" && it.value == "9"));
+        assert_eq!(apply(deltas, false).await.admissions, []);
     }
 
     #[tokio::test]

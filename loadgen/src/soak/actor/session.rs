@@ -44,6 +44,7 @@ impl Session {
             session_id: session_id.to_owned(),
             deltas,
             keep_existing: false,
+            admit: false,
         };
         let mut session = world.client.session();
         world.call("Session.Apply", session.apply(request)).await.map(drop)

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use berth_engine::workload::DaemonNode;
 use berth_engine::{
-    AdmissionContext, BatchRequest, Cluster, Delta, EngineError, ModelError, ObjectKey,
-    PlaceRequest, Pod, PodKey, Policy, PreemptRequest, Snapshot, TieBreak, admit_pod,
+    AdmissionContext, AdmissionError, BatchRequest, Cluster, Delta, EngineError, ObjectKey,
+    PlaceRequest, Pod, PodKey, Policy, PreemptRequest, Snapshot, TieBreak, admit_claim, admit_pod,
 };
 use berth_proto::berth_v1::{
     self as wire, BatchEntry, ExplainResponse, ListCandidatesResponse, PlaceBatchResponse,
@@ -68,7 +68,7 @@ impl Local {
         let (report, asked_for, written) = if nodes.is_empty() {
             let Files { paths, unknown_fields } = files;
             let keep = |pod: &mut core_v1::Pod| {
-                manifest::identify(pod);
+                complete(pod);
                 manifest::is_written_by_hand(pod) || is_asked_for(pod)
             };
             let (report, asked_for) =
@@ -128,16 +128,22 @@ impl Local {
         self.what_if = Some(what_if);
     }
 
-    /// Applies changes; returns the index and reason of refused ones.
+    /// Applies changes, pods and new claims as admission makes them; returns the index and reason of refused ones.
     pub(super) fn apply(&self, changes: &[Change]) -> Vec<(usize, String)> {
+        let snapshot = self.cluster.snapshot();
         let (mut deltas, mut positions, mut refused) = (Vec::new(), Vec::new(), Vec::new());
         for (index, change) in changes.iter().enumerate() {
+            let mut change = change.clone();
+            if let Err(error) = admit_change(&mut change, &snapshot) {
+                refused.push((index, format!("{}: {error}", name_of(&change))));
+                continue;
+            }
             match change.compile(&self.cluster) {
                 Ok(delta) => {
                     deltas.push(delta);
                     positions.push(index);
                 }
-                Err(error) => refused.push((index, format!("{}: {error}", name_of(change)))),
+                Err(error) => refused.push((index, format!("{}: {error}", name_of(&change)))),
             }
         }
         let rejected = self.cluster.apply(deltas).rejected.into_iter();
@@ -169,22 +175,14 @@ impl Local {
             Change::Object(object) => !snapshot.has_object(&key_of(object)),
             Change::Node(_) | Change::Pod(_) | Change::NoNode(_) | Change::NoPod(_) => true,
         };
-        let (mut positions, mut missing, mut refused) = (Vec::new(), Vec::new(), Vec::new());
-        for (index, change) in changes.iter().enumerate().filter(is_missing) {
-            let mut change = change.clone();
-            match admit_claim(&mut change, &snapshot) {
-                Ok(()) => {
-                    positions.push(index);
-                    missing.push(change);
-                }
-                Err(error) => refused.push((index, format!("{}: {error}", name_of(&change)))),
-            }
-        }
-        let not_applied = self.apply(&missing).into_iter();
-        refused.extend(
-            not_applied.filter_map(|(index, reason)| Some((*positions.get(index)?, reason))),
-        );
-        refused
+        let (positions, missing): (Vec<usize>, Vec<Change>) = changes
+            .iter()
+            .enumerate()
+            .filter(is_missing)
+            .map(|(index, change)| (index, change.clone()))
+            .unzip();
+        let refused = self.apply(&missing).into_iter();
+        refused.filter_map(|(index, reason)| Some((*positions.get(index)?, reason))).collect()
     }
 
     /// The nodes, as the controller of DaemonSets reads them, by name.
@@ -378,7 +376,7 @@ fn load_keeping_nodes(
     nodes: &[String],
 ) -> Result<Loaded, FeedError> {
     let mut dump = file::read_all(files.paths, files.unknown_fields)?;
-    dump.pods.iter_mut().for_each(|pod| manifest::identify(&mut pod.value));
+    dump.pods.iter_mut().for_each(|pod| complete(&mut pod.value));
     let is_kept = |pod: &&Located<core_v1::Pod>| {
         manifest::is_written_by_hand(&pod.value) || is_asked_for(&pod.value)
     };
@@ -389,21 +387,35 @@ fn load_keeping_nodes(
     Ok((file::load(cluster, dump), asked_for, named))
 }
 
+/// Gives a pod of the dump what the cluster needs to hold it, if somebody wrote it.
+fn complete(pod: &mut core_v1::Pod) {
+    manifest::identify(pod);
+    if manifest::is_written_by_hand(pod) {
+        manifest::contain(pod);
+    }
+}
+
 fn failed(error: EngineError) -> CliError {
     CliError::Request(CallError::from(error).to_string())
 }
 
-/// Key of an object, as the cluster will have it.
-/// Admits a claim that is to be created (A-SC-1); other changes stay as they are.
-fn admit_claim(change: &mut Change, snapshot: &Snapshot) -> Result<(), ModelError> {
+/// Admits a pod, or a claim that is to be created (A-SC-1); other changes stay as they are.
+fn admit_change(change: &mut Change, snapshot: &Snapshot) -> Result<(), AdmissionError> {
     match change {
-        Change::Object(WrittenObject::PersistentVolumeClaim(claim)) => {
-            admission::admit_new_claim(snapshot, claim)
+        Change::Pod(pod) => {
+            let context = AdmissionContext { snapshot, position: 0, n_replicas: 1 };
+            admit_pod(pod, context).map(drop)
         }
-        _ => Ok(()),
+        Change::Object(WrittenObject::PersistentVolumeClaim(claim))
+            if admission::is_new(snapshot, claim) =>
+        {
+            admit_claim(claim, snapshot).map(drop)
+        }
+        Change::Object(_) | Change::Node(_) | Change::NoNode(_) | Change::NoPod(_) => Ok(()),
     }
 }
 
+/// Key of an object, as the cluster will have it.
 fn key_of(object: &WrittenObject) -> ObjectKey {
     let object = object.as_wire();
     let metadata = object.metadata();

@@ -174,7 +174,12 @@ impl Remote {
             let chunk = std::mem::replace(&mut deltas, rest);
             let n_deltas = chunk.len();
             let session_id = self.session_id.clone();
-            let request = SessionServiceApplyRequest { session_id, deltas: chunk, keep_existing };
+            let request = SessionServiceApplyRequest {
+                session_id,
+                deltas: chunk,
+                keep_existing,
+                admit: true,
+            };
             let answer = self.answer(self.client.session().apply(request).await)?;
             refused.extend(answer.rejections.into_iter().map(|rejection| {
                 let wire::Rejection { index, field, reason, object } = rejection;

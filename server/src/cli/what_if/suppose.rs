@@ -185,7 +185,7 @@ fn read(dump: Dump, path: &Path, manifests: &mut Manifests) -> Result<(), CliErr
         output::note(&format!("note: {note}"));
     }
     let admitted = |mut pod: Pod| {
-        manifest::identify(&mut pod);
+        manifest::contain(&mut pod);
         Change::Pod(Box::new(pod))
     };
     let nodes =
@@ -236,17 +236,25 @@ async fn add(
         Change::Node(_) | Change::Object(_) | Change::NoNode(_) | Change::NoPod(_) => None,
     });
     backend.know(pods, is_asked_for);
+    // Pods are admitted by the classes and limit ranges that the files suppose.
+    let (pods, others) = manifests.into_iter().partition(|it| matches!(it.value, Change::Pod(_)));
+    apply(backend, others).await?;
+    apply(backend, pods).await?;
+    check_no_orphan(before, backend.counts().await?)
+}
+
+async fn apply(backend: &mut Backend, manifests: Vec<Located<Change>>) -> Result<(), CliError> {
     let (changes, locations): (Vec<Change>, Vec<Location>) =
         manifests.into_iter().map(|manifest| (manifest.value, manifest.location)).unzip();
     let refused = backend.apply(changes).await?;
-    if refused.is_empty() {
-        return check_no_orphan(before, backend.counts().await?);
-    }
-    let lines = refused.iter().map(|(index, reason)| match locations.get(*index) {
-        Some(location) => format!("{location}: {reason}"),
-        None => reason.clone(),
-    });
-    Err(CliError::Request(lines.collect::<Vec<_>>().join("\n  ")))
+    let lines: Vec<String> = refused
+        .iter()
+        .map(|(index, reason)| match locations.get(*index) {
+            Some(location) => format!("{location}: {reason}"),
+            None => reason.clone(),
+        })
+        .collect();
+    if lines.is_empty() { Ok(()) } else { Err(CliError::Request(lines.join("\n  "))) }
 }
 
 /// Checks that no pod is on a missing node, where it would take no room: probably a misspelt name.

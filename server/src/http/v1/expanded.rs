@@ -267,8 +267,8 @@ impl Supposing {
         let compiled = delta::compile(&self.cluster, deltas);
         check(delta::apply_compiled(&self.cluster, compiled).rejections, |_| BODY)?;
         let mut deltas = self.deltas(changes(claims));
-        let refused = admission::admit_claims(&self.cluster.snapshot(), &mut deltas);
-        if let Some((_, (object, error))) = refused.into_iter().next() {
+        let admitted = admission::admit_changes(&self.cluster.snapshot(), &mut deltas);
+        if let Some((_, (object, error))) = admitted.refused.into_iter().next() {
             return Err(Failure::field(
                 &error.field,
                 format!("{BODY}: {object}: {}", error.reason),

@@ -33,7 +33,7 @@ async fn headroom_of_a_session_is_what_it_supposes() {
         world.session.open(SessionServiceOpenRequest {}).await.unwrap().into_inner().session_id;
     let deltas = vec![Delta { change: Some(Change::UpsertNode(node("n3", "8"))) }];
     let request =
-        SessionServiceApplyRequest { session_id: session_id.clone(), deltas, keep_existing: false };
+        SessionServiceApplyRequest { session_id: session_id.clone(), deltas, ..Default::default() };
     world.session.apply(request).await.unwrap();
     let before = world.counts().await.generation;
     let live = client.headroom(headroom("", "3")).await.unwrap().into_inner();

@@ -36,7 +36,7 @@ impl<S> World<S> {
         let request = SessionServiceApplyRequest {
             session_id: session_id.into(),
             deltas,
-            keep_existing: false,
+            ..SessionServiceApplyRequest::default()
         };
         self.session.apply(request).await.map(tonic::Response::into_inner)
     }
