@@ -7,6 +7,7 @@
 mod cron_job;
 mod daemon_set;
 mod deployment;
+mod ephemeral;
 mod expansion;
 mod job;
 mod kind;
@@ -22,6 +23,7 @@ mod template;
 use berth_proto::{apps_v1, batch_v1, core_v1, meta_v1};
 
 pub use daemon_set::eligibility::DaemonNode;
+pub use ephemeral::{ephemeral_claims, has_ephemeral_claims};
 pub use expansion::{ExpandOptions, Expansion, MAX_PODS, PodController};
 pub use kind::WorkloadKind;
 

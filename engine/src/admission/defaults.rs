@@ -2,12 +2,31 @@
 //! A-DEF-14.
 
 use berth_proto::core_v1::{
-    Container, ContainerPort, EphemeralContainerCommon, HttpGetAction, Lifecycle, Pod, PodSpec,
-    Probe, Volume, VolumeSource,
+    Container, ContainerPort, HttpGetAction, Lifecycle, Pod, PodSpec, Probe, Volume, VolumeSource,
 };
 
 use super::filling::{DEFAULT, Filling};
 use super::requests;
+
+/// The parts of a container, whose message boxes the larger ones (`as_deref_mut`) or not (`as_mut`).
+macro_rules! parts {
+    ($container:expr, $borrow:ident) => {{
+        let container = $container;
+        Parts {
+            image: &container.image,
+            image_pull_policy: &mut container.image_pull_policy,
+            termination_message_path: &mut container.termination_message_path,
+            termination_message_policy: &mut container.termination_message_policy,
+            ports: &mut container.ports,
+            probes: [
+                ("livenessProbe", container.liveness_probe.$borrow()),
+                ("readinessProbe", container.readiness_probe.$borrow()),
+                ("startupProbe", container.startup_probe.$borrow()),
+            ],
+            lifecycle: container.lifecycle.$borrow(),
+        }
+    }};
+}
 
 pub(super) fn fill(pod: &mut Pod, filling: &mut Filling) {
     let spec = pod.spec.get_or_insert_default();
@@ -16,14 +35,14 @@ pub(super) fn fill(pod: &mut Pod, filling: &mut Filling) {
         of_volume(volume, &format!("spec.volumes[{index}]"), filling);
     }
     for (index, container) in spec.init_containers.iter_mut().enumerate() {
-        Parts::of(container).fill(&format!("spec.initContainers[{index}]"), filling);
+        parts!(container, as_deref_mut).fill(&format!("spec.initContainers[{index}]"), filling);
     }
     for (index, container) in spec.containers.iter_mut().enumerate() {
-        Parts::of(container).fill(&format!("spec.containers[{index}]"), filling);
+        parts!(container, as_deref_mut).fill(&format!("spec.containers[{index}]"), filling);
     }
     for (index, container) in spec.ephemeral_containers.iter_mut().enumerate() {
         if let Some(common) = &mut container.ephemeral_container_common {
-            Parts::of_common(common).fill(&format!("spec.ephemeralContainers[{index}]"), filling);
+            parts!(common, as_mut).fill(&format!("spec.ephemeralContainers[{index}]"), filling);
         }
     }
     requests::fill(spec, filling);
@@ -73,39 +92,7 @@ struct Parts<'a> {
     lifecycle: Option<&'a mut Lifecycle>,
 }
 
-impl<'a> Parts<'a> {
-    fn of(container: &'a mut Container) -> Parts<'a> {
-        Parts {
-            image: &container.image,
-            image_pull_policy: &mut container.image_pull_policy,
-            termination_message_path: &mut container.termination_message_path,
-            termination_message_policy: &mut container.termination_message_policy,
-            ports: &mut container.ports,
-            probes: [
-                ("livenessProbe", container.liveness_probe.as_deref_mut()),
-                ("readinessProbe", container.readiness_probe.as_deref_mut()),
-                ("startupProbe", container.startup_probe.as_deref_mut()),
-            ],
-            lifecycle: container.lifecycle.as_deref_mut(),
-        }
-    }
-
-    fn of_common(container: &'a mut EphemeralContainerCommon) -> Parts<'a> {
-        Parts {
-            image: &container.image,
-            image_pull_policy: &mut container.image_pull_policy,
-            termination_message_path: &mut container.termination_message_path,
-            termination_message_policy: &mut container.termination_message_policy,
-            ports: &mut container.ports,
-            probes: [
-                ("livenessProbe", container.liveness_probe.as_mut()),
-                ("readinessProbe", container.readiness_probe.as_mut()),
-                ("startupProbe", container.startup_probe.as_mut()),
-            ],
-            lifecycle: container.lifecycle.as_mut(),
-        }
-    }
-
+impl Parts<'_> {
     /// Fills in what a container lacks (A-DEF-6 to A-DEF-8).
     fn fill(self, at: &str, filling: &mut Filling) {
         filling.text(self.image_pull_policy, pull_policy(self.image), at, "imagePullPolicy");

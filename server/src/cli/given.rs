@@ -113,7 +113,7 @@ impl<'a> Names<'a> {
             match named {
                 Named::Pod { .. } => {
                     let pod = pods::of_dump(&named.text(), backend)?;
-                    handed.items.push(Item::Pod(Box::new(pod)));
+                    handed.items.push(Item::Known(Box::new(pod)));
                 }
                 Named::File(path) => {
                     let dumps = self.input.read(path, backend.unknown_fields())?;
@@ -219,14 +219,19 @@ impl Given {
         wanted: Wanted,
         backend: &mut Backend,
     ) -> Result<(), CliError> {
-        let mut ungrouped = handed::ungrouped(items);
+        let mut ungrouped = handed::ungrouped(items, wanted.replicas.unwrap_or(1));
         self.notes.append(&mut ungrouped.notes);
         if let Some(workload) = ungrouped.workloads.first().filter(|_| wanted.assume) {
             let reason = not_assumed(workload.value.kind(), "--assume");
             return Err(CliError::Request(format!("{}: {reason}", workload.location)));
         }
         let workloads = std::mem::take(&mut ungrouped.workloads);
-        let expanded = workloads::expand(workloads, wanted.replicas, backend).await?;
+        let mut claims = std::mem::take(&mut ungrouped.claims);
+        if wanted.assume {
+            // The cluster is taken as it is, and has no claims of pods that are not created yet.
+            claims.clear();
+        }
+        let expanded = workloads::expand(workloads, claims, wanted.replicas, backend).await?;
         for group in handed::grouped(ungrouped, expanded) {
             match group {
                 Ok(mut group) => {

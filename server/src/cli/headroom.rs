@@ -126,9 +126,7 @@ async fn find(names: &Names<'_>, backend: &mut Backend) -> Result<(Pod, Vec<Stri
         return Ok((pod.clone(), Vec::new()));
     }
     let One { pod, workload, notes } = names.find_one(None, backend).await?;
-    if let Some(workload) = workload {
-        let how = ["berth place", "berth place --replicas N"];
-        check_copies(&workload, &pod, how).map_err(CliError::Request)?;
-    }
+    let how = ["berth place", "berth place --replicas N"];
+    check_copies(workload.as_ref(), &pod, how).map_err(CliError::Request)?;
     Ok((pod, notes))
 }

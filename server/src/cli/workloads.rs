@@ -11,13 +11,14 @@ use crate::feed::handed::{self, Expanded};
 /// Expands workloads in order; `replicas` is the number of pods of each, instead of its own. A workload that the API
 /// server would refuse is refused alone.
 ///
-/// The pods' controllers and claims are supposed on the fork of `backend`, which is made if there is none. Claims that
-/// the cluster has stay as they are.
+/// The pods' controllers and claims, and the `claims` of other pods, are supposed on the fork of `backend`, which is made
+/// if there is none. Claims that the cluster has stay as they are.
 ///
 /// # Errors
 /// A server that cannot be reached, or that does not accept the objects.
 pub(super) async fn expand(
     workloads: Vec<Located<Workload>>,
+    claims: Vec<WrittenObject>,
     replicas: Option<u32>,
     backend: &mut Backend,
 ) -> Result<Vec<Result<Expansion, Refused>>, CliError> {
@@ -25,7 +26,9 @@ pub(super) async fn expand(
     let nodes: Vec<DaemonNode> =
         if workloads.iter().any(is_daemon) { backend.daemon_nodes().await? } else { Vec::new() };
     let options = ExpandOptions { replicas, nodes: &nodes };
-    let Expanded { expansions, controllers, claims } = handed::expand(workloads, &options);
+    let mut expanded = handed::expand(workloads, &options);
+    expanded.claims.extend(claims);
+    let Expanded { expansions, controllers, claims } = expanded;
     suppose(controllers, claims, backend).await?;
     Ok(expansions)
 }

@@ -7,9 +7,12 @@ mod owners;
 
 use std::collections::BTreeMap;
 
-use berth_engine::workload::{ExpandOptions, Expansion, PodController, Workload, WorkloadKind};
+use berth_engine::workload::{
+    ExpandOptions, Expansion, PodController, Workload, WorkloadKind, ephemeral_claims,
+    has_ephemeral_claims,
+};
 use berth_proto::berth_v1::delta::Change;
-use berth_proto::core_v1::{Container, Node, Pod};
+use berth_proto::core_v1::{Container, Node, PersistentVolumeClaim, Pod};
 
 pub(crate) use members::{Member, held_back, members, name_generated, ordered};
 pub(crate) use owners::Owners;
@@ -29,6 +32,8 @@ pub(crate) struct Handed {
 
 /// A pod or a workload.
 pub(crate) enum Item {
+    /// A pod of the cluster, with whatever claims there are.
+    Known(Box<Pod>),
     /// A pod as it was written.
     Pod(Box<Pod>),
     /// A workload that is to be expanded.
@@ -61,7 +66,7 @@ impl Beside {
     }
 }
 
-/// Pods that belong together: one pod, or those of a workload.
+/// Pods that belong together: one pod, or its copies, or those of a workload.
 pub(crate) struct Group {
     /// The pods in their order.
     pub(crate) pods: Vec<Pod>,
@@ -114,11 +119,14 @@ pub(crate) fn kinds_of(beside: &[Located<Beside>]) -> String {
 }
 
 /// Pods and workloads, before the workloads are expanded.
+#[derive(Default)]
 pub(crate) struct Ungrouped {
     /// In order, a pod's group or the place of a workload's.
     slots: Vec<Option<Group>>,
     /// The workloads to expand, in order.
     pub(crate) workloads: Vec<Located<Workload>>,
+    /// Claims of the generic ephemeral volumes of written pods.
+    pub(crate) claims: Vec<WrittenObject>,
     /// Remarks on workloads that are not expanded.
     pub(crate) notes: Vec<String>,
 }
@@ -131,20 +139,29 @@ impl Ungrouped {
 }
 
 /// Takes the workloads out of the items. The owners of other items are left out: what their controllers made is there.
-pub(crate) fn ungrouped(items: Vec<Item>) -> Ungrouped {
+/// A written pod with claims of its own is copied `replicas` times here, since copies do not share them.
+pub(crate) fn ungrouped(items: Vec<Item>, replicas: u32) -> Ungrouped {
     let pods = items.iter().filter_map(|item| match item {
-        Item::Pod(pod) => Some(&**pod),
+        Item::Known(pod) | Item::Pod(pod) => Some(&**pod),
         Item::Workload(_) => None,
     });
     let workloads = items.iter().filter_map(|item| match item {
-        Item::Pod(_) => None,
+        Item::Known(_) | Item::Pod(_) => None,
         Item::Workload(workload) => Some(&workload.value),
     });
     let owners = Owners::of(pods, workloads);
-    let mut left = Ungrouped { slots: Vec::new(), workloads: Vec::new(), notes: Vec::new() };
+    let mut left = Ungrouped::default();
     for item in items {
         match item {
-            Item::Pod(pod) => left.slots.push(Some(Group { pods: vec![*pod], workload: None })),
+            Item::Known(pod) => left.slots.push(Some(Group { pods: vec![*pod], workload: None })),
+            Item::Pod(pod) => {
+                let pods = match has_ephemeral_claims(&pod) {
+                    true => copies(*pod, replicas),
+                    false => vec![*pod],
+                };
+                left.claims.extend(pods.iter().flat_map(ephemeral_claims).map(written_claim));
+                left.slots.push(Some(Group { pods, workload: None }));
+            }
             Item::Workload(workload) if owners.has(&workload.value) => {
                 let name = workload.value.metadata().map_or("", |metadata| &metadata.name);
                 let kind = workload.value.kind();
@@ -158,6 +175,32 @@ pub(crate) fn ungrouped(items: Vec<Item>) -> Ungrouped {
         }
     }
     left
+}
+
+/// Copies of a pod with the names and uids of pods that are admitted, so that their claims are known; their names end
+/// with `-0`, `-1`, …, unless it is one.
+fn copies(pod: Pod, replicas: u32) -> Vec<Pod> {
+    let copy = |index: u32| {
+        let mut pod = pod.clone();
+        let metadata = pod.metadata.get_or_insert_default();
+        if replicas > 1 && !metadata.name.is_empty() {
+            metadata.name = format!("{}-{index}", metadata.name);
+            metadata.uid.clear();
+        }
+        identify(&mut pod);
+        pod
+    };
+    (0..replicas.max(1)).map(copy).collect()
+}
+
+/// The claims of the generic ephemeral volumes of a written pod.
+pub(crate) fn claims_of(mut pod: Pod) -> Vec<WrittenObject> {
+    identify(&mut pod);
+    ephemeral_claims(&pod).into_iter().map(written_claim).collect()
+}
+
+fn written_claim(claim: PersistentVolumeClaim) -> WrittenObject {
+    WrittenObject::PersistentVolumeClaim(Box::new(claim))
 }
 
 /// The groups of all items, or their refusals; `expanded` has one result for each of the workloads.
@@ -197,10 +240,13 @@ pub(crate) fn expand(workloads: Vec<Located<Workload>>, options: &ExpandOptions<
             Ok(mut expansion) => {
                 expansion.pods.iter_mut().for_each(identify);
                 all.controllers.extend(expansion.controller.take().map(written));
-                let claims = std::mem::take(&mut expansion.claims).into_iter();
-                all.claims.extend(
-                    claims.map(|claim| WrittenObject::PersistentVolumeClaim(Box::new(claim))),
-                );
+                let claims = std::mem::take(&mut expansion.claims);
+                all.claims.extend(claims.into_iter().map(written_claim));
+                let n_claims = all.claims.len();
+                let ephemeral = expansion.pods.iter().flat_map(ephemeral_claims);
+                all.claims.extend(ephemeral.map(written_claim));
+                // Pods with claims of their own are not copies of one.
+                expansion.are_alike &= all.claims.len() == n_claims;
                 Ok(expansion)
             }
             Err(error) => {
@@ -250,16 +296,24 @@ pub(crate) fn representative(
     Ok((pod, workload, note))
 }
 
-/// Checks that copies of one pod stand for more pods of the workload. `place` is how to ask for a placement of the
+/// Checks that copies of one pod stand for more pods of its workload, or for more pods like it. `place` is how to ask for a placement of the
 /// workload, and `replicas` for one of so many pods.
 ///
 /// # Errors
 /// The reason why they do not.
 pub(crate) fn check_copies(
-    workload: &Expansion,
+    workload: Option<&Expansion>,
     pod: &Pod,
     [place, replicas]: [&str; 2],
 ) -> Result<(), String> {
+    let own_claims = format!(
+        "has claims for each pod, which copies of one pod would share; `{replicas}` shows whether N fit"
+    );
+    if has_ephemeral_claims(pod) {
+        let name = workload.map_or_else(|| format!("Pod `{}`", name_of(pod)), workload_name);
+        return Err(format!("{name} {own_claims}"));
+    }
+    let Some(workload) = workload else { return Ok(()) };
     let volumes = pod.spec.iter().flat_map(|spec| &spec.volumes);
     let mut sources = volumes.filter_map(|volume| volume.volume_source.as_ref());
     let reason = match workload.kind {
@@ -269,9 +323,7 @@ pub(crate) fn check_copies(
         WorkloadKind::StatefulSet
             if sources.any(|source| source.persistent_volume_claim.is_some()) =>
         {
-            format!(
-                "has claims for each pod, which copies of one pod would share; `{replicas}` shows whether N fit"
-            )
+            own_claims
         }
         _ => return Ok(()),
     };

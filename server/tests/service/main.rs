@@ -7,6 +7,7 @@ mod extender;
 mod floors;
 mod grpc;
 mod http;
+mod http2;
 mod overload;
 mod roles;
 mod telemetry;

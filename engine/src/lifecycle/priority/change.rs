@@ -1,8 +1,10 @@
 //! `PriorityClassChange`: the effect of a new or deleted class on pods, which is none on existing pods.
 
 use berth_proto::berth_v1::{
-    PriorityClassChangeRequest, PriorityClassChangeResponse, PriorityClassEvent,
+    PrioritizedPod, PriorityClassChangeRequest, PriorityClassChangeResponse, PriorityClassEvent,
 };
+use berth_proto::core_v1::Pod;
+use berth_proto::meta_v1::ObjectMeta;
 
 use super::class::Class;
 use crate::lifecycle::reading;
@@ -38,10 +40,27 @@ pub fn priority_class_change(
     let change = reading::given(request.change.as_ref(), "change")?;
     let (fate, default) = outcome(change).map_err(|error| error.under("change"))?;
     Ok(PriorityClassChangeResponse {
-        pods: request.pods.clone(),
+        pods: request.pods.iter().cloned().chain(request.objects.iter().map(prioritized)).collect(),
         new_pod_with_class: fate.word().to_owned(),
         new_pod_without_class: default,
     })
+}
+
+/// What the stored pod has of its class.
+fn prioritized(pod: &Pod) -> PrioritizedPod {
+    let metadata = pod.metadata.as_ref();
+    let spec = pod.spec.as_ref();
+    let namespaced = |it: &ObjectMeta| match it.namespace.as_str() {
+        "" => it.name.clone(),
+        namespace => format!("{namespace}/{}", it.name),
+    };
+    PrioritizedPod {
+        name: metadata.map(namespaced).unwrap_or_default(),
+        priority_class_name: spec
+            .map(|spec| spec.priority_class_name.clone())
+            .filter(|name| !name.is_empty()),
+        priority: spec.and_then(|spec| spec.priority),
+    }
 }
 
 fn outcome(change: &PriorityClassEvent) -> Result<(NewPodFate, Option<i32>), ModelError> {
@@ -91,6 +110,19 @@ mod tests {
         assert_eq!(outcome(add(false)), ("Admitted".to_owned(), None));
         assert_eq!(outcome(add(true)), ("Admitted".to_owned(), Some(3)));
         assert_eq!(outcome(json!({"type": "Delete", "name": "x"})), ("Rejected".to_owned(), None));
+    }
+
+    #[test]
+    fn stored_pods_keep_their_priority_too() {
+        let stored = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "shop"},
+            "spec": {"priority": 7, "priorityClassName": "x", "containers": [{"name": "c"}]}});
+        let bare = json!({"metadata": {"name": "q"}});
+        let request = json!({"change": {"type": "Delete", "name": "x"}, "objects": [stored, bare]});
+        let request = serde_json::from_value(request).unwrap();
+        let pods = serde_json::to_value(priority_class_change(&request).unwrap().pods).unwrap();
+        let expected =
+            json!([{"name": "shop/p", "priorityClassName": "x", "priority": 7}, {"name": "q"}]);
+        assert_eq!(pods, expected);
     }
 
     #[test]

@@ -52,6 +52,18 @@ pub(super) fn read(files: &[PathBuf], unknown_fields: UnknownFields) -> Result<O
     for refused in dump.refused.iter().chain(&dump.misspelt_kinds.listed) {
         objects.refuse(refused);
     }
+    let is_misspelt = |kind: &str| {
+        dump.misspelt_kinds.listed.iter().any(|fault| fault.object.starts_with(kind))
+    };
+    let mut left: BTreeMap<String, usize> = dump.ignored_kinds;
+    left.retain(|kind, _| !is_misspelt(kind));
+    for workload in &dump.workloads {
+        *left.entry(workload.value.kind().to_string()).or_default() += 1;
+    }
+    if !left.is_empty() {
+        let kinds: Vec<String> = left.iter().map(|(kind, n)| output::count(*n, kind)).collect();
+        output::note(&format!("note: {}: lifecycle questions are about pods", kinds.join(", ")));
+    }
     Ok(objects)
 }
 

@@ -11,7 +11,7 @@ use crate::cli::backend::{Backend, Counts};
 use crate::cli::workloads;
 use crate::cli::{CliError, lenient, manifest, output};
 use crate::feed::file::{Dump, Located, Location, UnknownFields, WrittenObject};
-use crate::feed::handed::{Owners, ignored_note, workload_name};
+use crate::feed::handed::{self, Owners, ignored_note, workload_name};
 
 /// The objects of the files.
 #[derive(Default)]
@@ -38,6 +38,7 @@ impl Suppositions<'_> {
         is_asked_for: impl Fn(&Pod) -> bool,
     ) -> Result<(), CliError> {
         let Manifests { changes, workloads } = self.read(backend.unknown_fields())?;
+        let claims = claims_of(&changes);
         let cordoned = self.args.cordon(&changes, written)?;
         backend.fork(self.args.summary(changes.len() + workloads.len())).await?;
         add(backend, changes, &is_asked_for).await?;
@@ -47,7 +48,7 @@ impl Suppositions<'_> {
         if let Some((_, reason)) = backend.apply(cordoned).await?.first() {
             return Err(CliError::Request(format!("`--cordon`: {reason}")));
         }
-        for expansion in workloads::expand(workloads, None, backend).await? {
+        for expansion in workloads::expand(workloads, claims, None, backend).await? {
             let expansion = expansion.map_err(|refused| CliError::Request(refused.to_string()))?;
             for note in &expansion.notes {
                 output::note(&format!("note: {note}"));
@@ -110,6 +111,16 @@ impl Suppositions<'_> {
         manifests.changes.sort_by_key(|manifest| rank(&manifest.value));
         Ok(manifests)
     }
+}
+
+/// Claims of the generic ephemeral volumes of pods that no API server has stored (these have no uid).
+fn claims_of(changes: &[Located<Change>]) -> Vec<WrittenObject> {
+    let written = changes.iter().filter_map(|manifest| match &manifest.value {
+        Change::Pod(pod) => Some(&**pod),
+        Change::Node(_) | Change::Object(_) | Change::NoNode(_) | Change::NoPod(_) => None,
+    });
+    let is_stored = |pod: &Pod| pod.metadata.as_ref().is_some_and(|it| !it.uid.is_empty());
+    written.filter(|pod| !is_stored(pod)).flat_map(|pod| handed::claims_of(pod.clone())).collect()
 }
 
 /// Places pods in the fork; a pod that got a node is on it afterwards. Returns how many those are.

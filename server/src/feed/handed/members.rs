@@ -16,11 +16,12 @@ pub(crate) struct Member {
 }
 
 /// The entries of a request, and the pods that they expand to, in the same order. `replicas` is the number of copies of
-/// pods of their own.
+/// pods of their own; a group of several has them already.
 pub(crate) fn members(groups: Vec<Group>, replicas: u32) -> (Vec<BatchEntry>, Vec<Member>) {
     let (mut entries, mut members) = (Vec::new(), Vec::new());
     for (number, Group { pods, workload }) in groups.into_iter().enumerate() {
         let Some(workload) = workload else {
+            let replicas = if pods.len() > 1 { 1 } else { replicas };
             for pod in pods {
                 let name = name_of(&pod);
                 if replicas > 1 {

@@ -75,8 +75,9 @@ pub(super) fn make(
     }
     let (replicas, parameters) =
         if takes_replicas(route) { parameters.replicas()? } else { (None, parameters.clone()) };
-    let mut ungrouped = handed::ungrouped(items);
+    let mut ungrouped = handed::ungrouped(items, replicas.unwrap_or(1));
     let workloads = std::mem::take(&mut ungrouped.workloads);
+    let mut claims = std::mem::take(&mut ungrouped.claims);
     let is_batch = ungrouped.len() > 1 || !workloads.is_empty() || replicas.is_some();
     let route = match find(PLACE_BATCH) {
         Some(batch) if route.path == PLACE && is_batch => batch,
@@ -104,14 +105,18 @@ pub(super) fn make(
         }
     };
     notes.append(&mut ungrouped.notes);
-    let (expansions, fork) = match workloads.is_empty() && beside.is_empty() {
+    if keeps.is_some() {
+        // The cluster is taken as it is, and has no claims of pods that are not created yet.
+        claims.clear();
+    }
+    let (expansions, fork) = match workloads.is_empty() && beside.is_empty() && claims.is_empty() {
         true => (Vec::new(), None),
         false => {
             let session_id = request.get("sessionId").and_then(Value::as_str).unwrap_or_default();
             let base = (scene.base)(session_id)?;
             let mut supposing = Supposing { cluster: base.fork(), digest: Vec::new() };
             supposing.add_beside(beside)?;
-            let expansions = supposing.expand(workloads, replicas, scene)?;
+            let expansions = supposing.expand(workloads, claims, replicas, scene)?;
             (expansions, Some(supposing.into_fork()))
         }
     };
@@ -207,11 +212,11 @@ impl Made {
             let lines = lines.chain(self.told.notes.iter().map(String::as_str));
             Failure::invalid(lines.collect::<Vec<_>>().join("; "))
         })?;
-        if let Some(workload) = &workload {
-            if *path == HEADROOM {
-                check_copies(workload, &pod, ["/v1/place", "/v1/place?replicas=N"])
-                    .map_err(Failure::invalid)?;
-            }
+        if *path == HEADROOM {
+            check_copies(workload.as_ref(), &pod, ["/v1/place", "/v1/place?replicas=N"])
+                .map_err(Failure::invalid)?;
+        }
+        if workload.is_some() {
             self.told.members = [Member { name: handed::name_of(&pod), workload: Some(0) }].into();
         }
         self.told.notes.extend(note);
@@ -244,10 +249,12 @@ impl Supposing {
         check(outcome.rejections, |index| locations.get(index).map_or(BODY, String::as_str))
     }
 
-    /// Expands workloads, and adds the controllers of their pods and the claims that do not exist.
+    /// Expands workloads, and adds the controllers of their pods and those claims of theirs and of other pods that do not
+    /// exist.
     fn expand(
         &mut self,
         workloads: Vec<Located<Workload>>,
+        claims: Vec<WrittenObject>,
         replicas: Option<u32>,
         scene: &Scene<'_>,
     ) -> Result<Vec<Result<Expansion, Refused>>, Failure> {
@@ -259,7 +266,9 @@ impl Supposing {
         };
         let options = ExpandOptions { replicas, nodes: &nodes };
         check_size(&workloads, &options, scene)?;
-        let Expanded { expansions, controllers, claims } = handed::expand(workloads, &options);
+        let mut expanded = handed::expand(workloads, &options);
+        expanded.claims.extend(claims);
+        let Expanded { expansions, controllers, claims } = expanded;
         let changes = |objects: Vec<WrittenObject>| {
             objects.into_iter().map(WrittenObject::into_change).collect::<Vec<_>>()
         };

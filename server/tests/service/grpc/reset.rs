@@ -1,7 +1,6 @@
 //! Callers that reset their streams or lose their connections: they leave no pod assumed that they do not know of.
 //!
-//! The frames of HTTP/2 (RFC 9113) are written and read by hand, so that the tests know to the byte what was sent and
-//! what arrived.
+//! The frames of HTTP/2 are read by hand too, so that the tests know to the byte what arrived.
 
 use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
@@ -11,61 +10,20 @@ use berth_proto::berth_v1::delta::Change;
 use berth_proto::berth_v1::{
     ApplyRequest, BatchEntry, Delta, GetClusterRequest, PlaceBatchRequest, PlaceMode, PlaceRequest,
 };
-use prost::Message;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 use crate::grpc::world::{World, eventually, key, pod};
+use crate::http2::{
+    ACK, DATA, END_STREAM, HEADERS, PING, PREFACE, RST_STREAM, WINDOW_UPDATE, frame,
+    initial_window, request,
+};
 
-const DATA: u8 = 0;
-const HEADERS: u8 = 1;
-const RST_STREAM: u8 = 3;
-const SETTINGS: u8 = 4;
-const PING: u8 = 6;
-const WINDOW_UPDATE: u8 = 8;
-const END_STREAM: u8 = 1;
-const END_HEADERS: u8 = 4;
-const ACK: u8 = 1;
 const CANCEL: [u8; 4] = [0, 0, 0, 8];
 
 const PLACE: &str = "/berth.v1.PlacementService/Place";
 const PLACE_BATCH: &str = "/berth.v1.PlacementService/PlaceBatch";
 const APPLY: &str = "/berth.v1.ClusterService/Apply";
-
-fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
-    let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
-    let mut frame = vec![length[1], length[2], length[3], kind, flags];
-    frame.extend(stream.to_be_bytes());
-    frame.extend(payload);
-    frame
-}
-
-/// A literal header without indexing (RFC 7541, section 6.2.2).
-fn header(name: &str, value: &str) -> Vec<u8> {
-    let mut bytes = vec![0];
-    for text in [name, value] {
-        bytes.push(u8::try_from(text.len()).unwrap());
-        bytes.extend(text.bytes());
-    }
-    bytes
-}
-
-fn request(stream: u32, path: &str, message: &impl Message) -> Vec<u8> {
-    let headers = [
-        header(":method", "POST"),
-        header(":scheme", "http"),
-        header(":authority", "berth"),
-        header(":path", path),
-        header("content-type", "application/grpc"),
-        header("te", "trailers"),
-    ];
-    let message = message.encode_to_vec();
-    let mut data = vec![0];
-    data.extend(u32::try_from(message.len()).unwrap().to_be_bytes());
-    data.extend(message);
-    [frame(HEADERS, END_HEADERS, stream, &headers.concat()), frame(DATA, END_STREAM, stream, &data)]
-        .concat()
-}
 
 fn reset(stream: u32) -> Vec<u8> {
     frame(RST_STREAM, 0, stream, &CANCEL)
@@ -96,10 +54,9 @@ impl Caller {
         let mut stream = TcpStream::connect(address).await.unwrap();
         stream.set_nodelay(true).unwrap();
         // Windows that never close: INITIAL_WINDOW_SIZE, and that of the connection.
-        let settings = [0, 4, 0x7f, 0xff, 0xff, 0xff];
         let preface = [
-            b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec(),
-            frame(SETTINGS, 0, 0, &settings),
+            PREFACE.to_vec(),
+            initial_window(0x7fff_ffff),
             frame(WINDOW_UPDATE, 0, 0, &[0x7f, 0, 0, 0]),
         ];
         stream.write_all(&preface.concat()).await.unwrap();

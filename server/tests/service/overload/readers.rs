@@ -10,6 +10,7 @@ use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 
+use crate::http2::{PREFACE, initial_window, request};
 use crate::overload::world::{PATIENCE, World, connect, pod, unlimited};
 
 const SLOW_READERS: &str = "berth_slow_readers_total";
@@ -18,47 +19,10 @@ fn limits() -> LoadLimits {
     LoadLimits { slow_reader_timeout: Duration::from_secs(1), ..unlimited() }
 }
 
-/// A frame of HTTP/2 (RFC 9113, section 4.1).
-fn frame(kind: u8, flags: u8, stream: u8, payload: &[u8]) -> Vec<u8> {
-    let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
-    let mut frame = vec![length[1], length[2], length[3], kind, flags, 0, 0, 0, stream];
-    frame.extend(payload);
-    frame
-}
-
-/// A literal header without indexing (RFC 7541, section 6.2.2).
-fn header(name: &str, value: &str) -> Vec<u8> {
-    let mut bytes = vec![0];
-    for text in [name, value] {
-        bytes.push(u8::try_from(text.len()).unwrap());
-        bytes.extend(text.bytes());
-    }
-    bytes
-}
-
 /// `GetCluster` from a client whose flow-control window has no room for any byte of the answer.
 fn request_without_window() -> Vec<u8> {
-    const SETTINGS: u8 = 4;
-    const INITIAL_WINDOW_SIZE: u8 = 4;
-    const HEADERS: u8 = 1;
-    const DATA: u8 = 0;
-    const END_STREAM: u8 = 1;
-    const END_HEADERS: u8 = 4;
-    let headers = [
-        header(":method", "POST"),
-        header(":scheme", "http"),
-        header(":authority", "berth"),
-        header(":path", "/berth.v1.ClusterService/GetCluster"),
-        header("content-type", "application/grpc"),
-        header("te", "trailers"),
-    ];
-    [
-        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec(),
-        frame(SETTINGS, 0, 0, &[0, INITIAL_WINDOW_SIZE, 0, 0, 0, 0]),
-        frame(HEADERS, END_HEADERS, 1, &headers.concat()),
-        frame(DATA, END_STREAM, 1, &[0; 5]),
-    ]
-    .concat()
+    let call = "/berth.v1.ClusterService/GetCluster";
+    [PREFACE.to_vec(), initial_window(0), request(1, call, &GetClusterRequest::default())].concat()
 }
 
 /// Without the limit, a client that never reads its response of a few bytes would count as a call in flight for ever.
