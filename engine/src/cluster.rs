@@ -13,7 +13,7 @@ pub(crate) mod release;
 mod step;
 mod writer;
 mod known;
-mod listing;
+pub(crate) mod listing;
 mod directory;
 mod images;
 mod publish;
@@ -85,6 +85,12 @@ impl Cluster {
     /// Compiles a pod to facts; any thread, without the writer's lock. Errors name the field.
     pub fn compile_pod(&self, pod: &core_v1::Pod) -> Result<Pod, ModelError> {
         self.model.compile_pod(pod)
+    }
+
+    /// Compiles a pod that a feed reports, like [`Cluster::compile_pod`]; the pod is kept as it was reported, so that
+    /// [`Pod::reported`] has it.
+    pub fn compile_reported_pod(&self, pod: &core_v1::Pod) -> Result<Pod, ModelError> {
+        self.model.compile_reported_pod(pod)
     }
 
     /// Compiles a node to facts; any thread, without the writer's lock. Errors name the field.

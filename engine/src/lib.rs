@@ -37,6 +37,7 @@ pub use cluster::batch::{BatchOutcome, BatchRequest, Gang, GangOutcome, GangPree
 pub use cluster::commit::{CommitError, Committed, CommittedPod};
 pub use cluster::delta::{Applied, ClusterState, Delta, RejectedDelta};
 pub use cluster::extender::{AssumeError, AssumedPod};
+pub use cluster::listing::PodListing;
 pub use cluster::release::{GivenBack, PodStanding};
 pub use cluster::sighting::{NodeSighting, PodSighting};
 pub use error::EngineError;

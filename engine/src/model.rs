@@ -22,6 +22,7 @@ pub(crate) mod pod_affinity;
 pub(crate) mod population;
 pub(crate) mod port;
 pub(crate) mod priority_class;
+mod reported;
 mod requested;
 pub(crate) mod requests;
 pub(crate) mod resource_quota;
@@ -51,6 +52,11 @@ impl Model {
     pub(crate) fn compile_pod(&self, pod: &core_v1::Pod) -> Result<Pod, ModelError> {
         self.check_room()?;
         Pod::compile(pod, self)
+    }
+
+    pub(crate) fn compile_reported_pod(&self, pod: &core_v1::Pod) -> Result<Pod, ModelError> {
+        self.check_room()?;
+        Pod::compile_reported(pod, self)
     }
 
     pub(crate) fn compile_node(&self, node: &core_v1::Node) -> Result<Node, ModelError> {

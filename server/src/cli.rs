@@ -10,6 +10,7 @@ pub mod drain;
 pub mod environment;
 mod error;
 pub mod explain;
+pub mod get;
 mod given;
 pub mod headroom;
 pub mod input;
@@ -24,8 +25,10 @@ pub mod pods;
 pub mod preempt;
 mod profiles;
 pub mod rule;
+pub mod plugin;
 pub mod schedule;
 pub mod serve;
+pub mod status;
 pub mod what_if;
 mod workloads;
 
@@ -69,6 +72,10 @@ pub enum Command {
     Schedule(Box<schedule::ScheduleArgs>),
     /// Start a server with a synthetic cluster, place a mixed workload through it, and show what happened
     Demo(demo::DemoArgs),
+    /// Show the cluster's size and freshness, and what keeps pending pods waiting
+    Status(status::StatusArgs),
+    /// List nodes, pods, pending pods by cause, or assumed pods
+    Get(get::GetArgs),
     /// Show where pods would be placed
     Place(place::PlaceArgs),
     /// Explain why one pod is placed where it is, or nowhere
@@ -99,8 +106,8 @@ pub enum Command {
     Conformance(conformance::ConformanceArgs),
     /// Show what happens next to pods: phase, conditions, deletion, eviction
     ///
-    /// Decides about objects as kubectl writes them, with no cluster and no server: where a pod is in its life, what a
-    /// delete would do, what a budget allows. Nothing is changed anywhere.
+    /// Decides about objects as kubectl writes them, with no cluster and no server, or about pods of a cluster by name:
+    /// where a pod is in its life, what a delete would do, what a budget allows. Nothing is changed anywhere.
     Lifecycle(lifecycle::LifecycleArgs),
     /// Print the text of a rule that an answer names, such as L-TERM-9
     Rule(rule::RuleArgs),
@@ -125,6 +132,8 @@ pub fn run(cli: Cli) -> Result<ExitCode, CliError> {
             block_on(resolved.config.worker_threads, schedule::run(resolved))
         }
         Command::Demo(args) => block_on(None, demo::run(args)),
+        Command::Status(args) => block_on(None, status::run(args)),
+        Command::Get(args) => block_on(None, get::run(args)),
         Command::Place(args) => block_on(None, place::run(args)),
         Command::Explain(args) => block_on(None, explain::run(args)),
         Command::Preempt(args) => block_on(None, preempt::run(args)),

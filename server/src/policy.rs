@@ -55,19 +55,25 @@ impl Profiles {
     /// Errors: the reason why pods of that scheduler are not decided here, with the names of the known profiles.
     pub fn of_scheduler(&self, scheduler_name: &str) -> Result<&Policy, String> {
         self.get(scheduler_name).ok_or_else(|| {
+            let is_unnamed = scheduler_name.is_empty();
+            let scheduler_name = if is_unnamed { self.usual_name() } else { scheduler_name };
             let known: Vec<String> = self.names().map(|name| format!("`{name}`")).collect();
             format!("no profile is called `{scheduler_name}`; there is {}", known.join(", "))
         })
     }
 
-    /// The policy for pods whose `spec.schedulerName` is `scheduler_name`; empty means `default-scheduler`.
+    /// The policy for pods whose `spec.schedulerName` is `scheduler_name`; empty means [`Profiles::usual_name`].
     pub fn get(&self, scheduler_name: &str) -> Option<&Policy> {
-        let name = if scheduler_name.is_empty() {
-            configuration::DEFAULT_SCHEDULER_NAME
-        } else {
-            scheduler_name
-        };
-        self.by_name.get(name)
+        let is_unnamed = scheduler_name.is_empty();
+        self.by_name.get(if is_unnamed { self.usual_name() } else { scheduler_name })
+    }
+
+    /// The scheduler of a pod that names none: `default-scheduler`, or the only profile if that has another name.
+    pub fn usual_name(&self) -> &str {
+        match self.by_name.keys().next() {
+            Some(only) if self.by_name.len() == 1 => only,
+            Some(_) | None => configuration::DEFAULT_SCHEDULER_NAME,
+        }
     }
 
     /// All policies, in the order of their names.

@@ -11,6 +11,8 @@ pub(crate) mod autoscaler;
 pub(crate) mod cluster;
 pub(crate) mod session;
 pub(crate) mod lifecycle;
+pub(crate) mod named;
+pub(crate) mod watchers;
 
 mod state;
 mod fences;

@@ -3,9 +3,41 @@
 use std::sync::Arc;
 
 use super::Cluster;
-use crate::model::{Object, ObjectKind, Pod};
+use crate::model::{Object, ObjectKind, Pod, PodKey};
+use crate::snapshot::Generation;
+
+/// Known pods, and the published generation in which they are as they are here.
+#[derive(Clone, Debug)]
+pub struct PodListing {
+    /// The generation.
+    pub generation: Generation,
+    /// The pods, and whether each is assumed (S-CCH-1), by namespace and name.
+    pub pods: Vec<(Pod, bool)>,
+}
 
 impl Cluster {
+    /// The pod of this name, wherever it is, and whether it is assumed (S-CCH-1).
+    pub fn pod_named(&self, key: &PodKey) -> Option<(Pod, bool)> {
+        let writer = self.writer();
+        let known = writer.known(key)?;
+        Some((known.pod.clone(), known.is_assumed()))
+    }
+
+    /// The known pods for which `wanted` returns true, like [`Cluster::known_pods`].
+    ///
+    /// Cost: every pod of the cluster.
+    pub fn pod_listing(&self, mut wanted: impl FnMut(&Pod, bool) -> bool) -> PodListing {
+        let writer = self.writer();
+        let known = writer.known_pods().filter(|known| wanted(known.pod, known.is_assumed()));
+        let known = known.map(|known| (known.pod.clone(), known.is_assumed()));
+        let mut pods: Vec<(Pod, bool)> = known.collect();
+        // Every change is published before the writer's lock is given back.
+        let generation = self.snapshot().generation();
+        drop(writer);
+        pods.sort_unstable_by(|(a, _), (b, _)| a.key().cmp(b.key()));
+        PodListing { generation, pods }
+    }
+
     /// The known pods for which `wanted` returns true, by namespace and name: on nodes, on nodes that the cluster does
     /// not have, and pending. The second argument of `wanted` is whether the pod is assumed (S-CCH-1); it must be fast,
     /// because writers wait for it.
@@ -63,6 +95,46 @@ mod tests {
         }))
         .unwrap();
         cluster.compile_pod(&pod).unwrap()
+    }
+
+    fn reported(cluster: &Cluster, node: &str, phase: &str) -> Pod {
+        let pod: core_v1::Pod = serde_json::from_value(json!({
+            "metadata": {"name": "p", "namespace": "d", "uid": "u"},
+            "spec": {"nodeName": node, "containers": [{"name": "c"}]},
+            "status": {"phase": phase},
+        }))
+        .unwrap();
+        cluster.compile_reported_pod(&pod).unwrap()
+    }
+
+    #[test]
+    fn a_pod_is_found_as_it_was_reported_last() {
+        let cluster = Cluster::new();
+        let node = json!({"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "4", "pods": "9"}}});
+        let node = cluster.compile_node(&serde_json::from_value(node).unwrap()).unwrap();
+        let key = PodKey::new("d", "p");
+        let found = || {
+            let (pod, is_assumed) = cluster.pod_named(&key).unwrap();
+            let object = pod.reported().unwrap();
+            (object.spec.unwrap().node_name, object.status.unwrap().phase, is_assumed)
+        };
+        assert!(cluster.pod_named(&key).is_none());
+        cluster.apply(vec![
+            Delta::UpsertNode(node),
+            Delta::UpsertPod(reported(&cluster, "", "Pending")),
+        ]);
+        assert_eq!(found(), (String::new(), "Pending".to_owned(), false));
+        // Placed for a request, which has facts only: the object stays, on its node.
+        let asked = reported(&cluster, "", "Pending").reported_as(None);
+        let (policy, tie_break) = (Policy::default(), TieBreak::Lexicographic);
+        cluster.assume(&PlaceRequest { pod: &asked, policy: &policy, tie_break }).unwrap();
+        assert_eq!(found(), ("n".to_owned(), "Pending".to_owned(), true));
+        for phase in ["Pending", "Running"] {
+            cluster.apply(vec![Delta::UpsertPod(reported(&cluster, "n", phase))]);
+            assert_eq!(found(), ("n".to_owned(), phase.to_owned(), false));
+        }
+        let listing = cluster.pod_listing(|pod, _| pod.node_name() == Some("n"));
+        assert_eq!((listing.pods.len(), listing.generation), (1, cluster.snapshot().generation()));
     }
 
     #[test]

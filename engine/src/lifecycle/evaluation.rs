@@ -30,7 +30,7 @@ pub use subject::Subject;
 /// its `error` names the field.
 #[must_use]
 pub fn evaluate_pod(request: &EvaluatePodsRequest) -> EvaluatePodsResponse {
-    let EvaluatePodsRequest { pod, now, node, facts } = request;
+    let EvaluatePodsRequest { pod, now, node, facts, .. } = request;
     let meta = pod.as_ref().map(reading::meta);
     let answer = pod.as_ref().ok_or_else(|| ModelError::new("pod", "required")).and_then(|pod| {
         let now = reading::required(now.as_ref(), "now")?;
@@ -51,7 +51,7 @@ pub fn evaluate_pod(request: &EvaluatePodsRequest) -> EvaluatePodsResponse {
 /// # Errors
 /// [`ModelError`] for a missing `pod` or `now`, and for a pod, node or fact that contradicts itself.
 pub fn explain_pod(request: &ExplainPodRequest) -> Result<ExplainPodResponse, ModelError> {
-    let ExplainPodRequest { pod, now, node, facts, claims } = request;
+    let ExplainPodRequest { pod, now, node, facts, claims, .. } = request;
     let pod = pod.as_ref().ok_or_else(|| ModelError::new("pod", "required"))?;
     let now = reading::required(now.as_ref(), "now")?;
     let subject = Subject::new(pod, now, node.as_ref(), facts.as_ref())?;

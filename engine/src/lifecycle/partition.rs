@@ -134,6 +134,7 @@ mod tests {
             pod: Some(pod),
             node_ready: node_ready.to_owned(),
             now: Some(Time::from_unix_seconds(200)),
+            key: None,
         }
     }
 

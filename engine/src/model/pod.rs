@@ -11,6 +11,7 @@ use super::drainability::Drainability;
 use super::key::PodKey;
 use super::label::{self, Labels, check_name};
 use super::population::{Population, PopulationFacts};
+use super::reported::ReportedPod;
 use super::requests::PodRequests;
 use super::shape::{Footprint, Shape, ShapeFacts};
 use super::volume::PodVolumes;
@@ -41,6 +42,8 @@ pub(crate) struct PodFacts {
     pub(crate) times: PodTimes,
     /// Whether the condition `Ready` is true.
     pub(crate) is_ready: bool,
+    /// The pod as a feed reported it; `None` for a pod of a request.
+    pub(crate) reported: Option<ReportedPod>,
 }
 
 /// When a pod was created and when it is deleted, in seconds since 1970.
@@ -103,8 +106,32 @@ impl Pod {
                 .shared(model.drainabilities()),
             times: PodTimes::of(metadata),
             is_ready: pod.status.as_ref().is_some_and(is_ready),
+            reported: None,
             key,
         })))
+    }
+
+    /// Compiles a pod of a feed: like [`Pod::compile`], and the pod is kept as it was reported.
+    pub(crate) fn compile_reported(pod: &core_v1::Pod, model: &Model) -> Result<Pod, ModelError> {
+        let compiled = Pod::compile(pod, model)?;
+        Ok(compiled.reported_as(Some(ReportedPod::of(pod))))
+    }
+
+    /// A copy of the pod with another object.
+    pub(crate) fn reported_as(self, reported: Option<ReportedPod>) -> Pod {
+        let mut facts = Arc::unwrap_or_clone(self.0);
+        facts.reported = reported;
+        Pod(Arc::new(facts))
+    }
+
+    /// The pod as a feed reported it, with the node that it is on here. `None` where no feed has reported it: a pod of
+    /// a request, or one that was placed for a request and is assumed.
+    pub fn reported(&self) -> Option<core_v1::Pod> {
+        let mut pod = self.0.reported.as_ref()?.decode()?;
+        if let Some(node) = &self.0.node_name {
+            pod.spec.get_or_insert_default().node_name = node.to_string();
+        }
+        Some(pod)
     }
 
     /// Namespace and name.
@@ -160,7 +187,13 @@ impl Pod {
     /// A copy of the pod under another name: a replica.
     pub fn with_identity(&self, key: PodKey, uid: &str) -> Pod {
         let volumes = self.0.volumes.as_ref().map(|volumes| volumes.of_pod(&key));
-        Pod(Arc::new(PodFacts { key, uid: uid.into(), volumes, ..(*self.0).clone() }))
+        Pod(Arc::new(PodFacts {
+            key,
+            uid: uid.into(),
+            volumes,
+            reported: None,
+            ..(*self.0).clone()
+        }))
     }
 
     /// A copy of the pod with another spec, whose shape is in no table.

@@ -110,7 +110,7 @@ proptest! {
                         resource_version: request.version.map(Into::into),
                     }),
                 }),
-                now: Some(Time::from_unix_seconds(now)),
+                now: Some(Time::from_unix_seconds(now)), key: None,
             })
             .unwrap();
             let before = stored(&pod);

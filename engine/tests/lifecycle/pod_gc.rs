@@ -49,6 +49,7 @@ fn authority(request: &PodGcRequest, pod: &Pod) -> (bool, String, String) {
             ..RemovalEvidence::default()
         }),
         now: request.now,
+        key: None,
     })
     .unwrap();
     (answer.allowed, answer.effect, answer.reason)

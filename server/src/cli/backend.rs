@@ -2,13 +2,14 @@
 //! that their answers are printed alike.
 
 mod counts;
+mod kube;
 mod local;
 mod remote;
+mod source;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use berth_client::{Client, Credentials};
 use berth_engine::workload::DaemonNode;
 use berth_engine::{Plugin, PodKey};
 use berth_proto::berth_v1::{
@@ -21,6 +22,7 @@ pub(super) use counts::Counts;
 use local::Files;
 pub(super) use local::Local;
 use remote::Remote;
+pub use source::SourceArgs;
 
 use super::input::InputArgs;
 use super::lenient::{self, LenientArgs};
@@ -32,20 +34,14 @@ use crate::policy::Profiles;
 
 /// Flags that select the backend.
 #[derive(Clone, Debug, Default, clap::Args)]
-#[command(group(clap::ArgGroup::new("backend").required(true).args(["cluster_files", "server"])))]
+#[command(group(clap::ArgGroup::new("backend").required(true).args(["cluster_files", "server", "kube"])))]
 pub struct BackendArgs {
-    /// Cluster dump to decide on in this process: `kubectl get nodes,pods -A -o json|yaml`, also gzipped; repeatable
-    #[arg(long = "cluster", value_name = "FILE")]
-    pub cluster_files: Vec<PathBuf>,
-    /// Server to ask instead, for example `http://127.0.0.1:7420`
-    #[arg(long, value_name = "URL")]
-    pub server: Option<String>,
+    /// The source of the cluster.
+    #[command(flatten)]
+    pub source: SourceArgs,
     /// How strictly files are read.
     #[command(flatten)]
     pub lenient: LenientArgs,
-    /// Trusted authorities, and the client's credentials.
-    #[command(flatten)]
-    pub credentials: Credentials,
     /// KubeSchedulerConfiguration to decide by (the server has its own)
     #[arg(long, value_name = "FILE", conflicts_with = "server")]
     pub scheduler_config: Option<PathBuf>,
@@ -82,10 +78,8 @@ impl BackendArgs {
         is_asked_for: impl Fn(&core_v1::Pod) -> bool + Sync,
     ) -> Result<Backend, CliError> {
         let unknown_fields = self.lenient.unknown_fields();
-        let (mut backend, written) = if let Some(url) = &self.server {
-            let client = Client::connect_with(url, 1, &self.credentials)
-                .await
-                .map_err(|error| CliError::Request(error.to_string()))?;
+        let (mut backend, written) = if let Some(url) = &self.source.server {
+            let client = self.source.connect(url).await?;
             let remote = Remote::new(url, client, self.wire_tie_break(), unknown_fields);
             (Backend::Server(Box::new(remote)), Vec::new())
         } else {
@@ -94,11 +88,16 @@ impl BackendArgs {
                 None => Profiles::default(),
             };
             let tie_break = self.tie_break.unwrap_or_default().with_seed(self.seed.unwrap_or(0));
-            let files = &self.cluster_files;
-            let read = Files { paths: files, unknown_fields };
-            let (local, written) =
-                Local::load(read, &is_asked_for, what_if.cordoned(), profiles, tie_break)?;
-            (Backend::Local(Box::new(local)), written)
+            if self.source.kube {
+                let cluster = kube::read(&self.source.kube_options()).await?;
+                let local = Local::of(cluster, &is_asked_for, profiles, tie_break, unknown_fields);
+                (Backend::Local(Box::new(local)), Vec::new())
+            } else {
+                let read = Files { paths: &self.source.cluster_files, unknown_fields };
+                let (local, written) =
+                    Local::load(read, &is_asked_for, what_if.cordoned(), profiles, tie_break)?;
+                (Backend::Local(Box::new(local)), written)
+            }
         };
         if !what_if.is_empty() {
             let suppositions = what_if.with(input, supposed_pods);
@@ -245,6 +244,55 @@ impl Backend {
         match self {
             Backend::Local(local) => local.headroom(request),
             Backend::Server(remote) => remote.headroom(request).await,
+        }
+    }
+
+    /// A pod of the cluster with the facts that questions about its life read; `None` if there is no such pod.
+    pub(super) async fn pod(&self, key: &PodKey) -> Result<Option<wire::GetPodResponse>, CliError> {
+        match self {
+            Backend::Local(local) => Ok(local.pod(key)),
+            Backend::Server(remote) => remote.pod(key).await,
+        }
+    }
+
+    /// Every known pod that `request` asks for, in (namespace, name) order.
+    pub(super) async fn list_pods(
+        &self,
+        request: wire::ListPodsRequest,
+    ) -> Result<Vec<wire::PodSummary>, CliError> {
+        match self {
+            Backend::Local(local) => local.list_pods(request),
+            Backend::Server(remote) => remote.list_pods(request).await,
+        }
+    }
+
+    /// Every node that matches the label selector, by name.
+    pub(super) async fn list_nodes(
+        &self,
+        label_selector: String,
+    ) -> Result<Vec<wire::NodeSummary>, CliError> {
+        match self {
+            Backend::Local(local) => local.list_nodes(label_selector),
+            Backend::Server(remote) => remote.list_nodes(label_selector).await,
+        }
+    }
+
+    /// The pods that wait for a node, by cause.
+    pub(super) async fn list_pending(
+        &self,
+        request: wire::ListPendingRequest,
+    ) -> Result<wire::ListPendingResponse, CliError> {
+        match self {
+            Backend::Local(local) => local.list_pending(&request),
+            Backend::Server(remote) => remote.list_pending(request).await,
+        }
+    }
+
+    /// Sizes of the cluster, and how fresh it is.
+    pub(super) async fn cluster(&self) -> Result<wire::GetClusterResponse, CliError> {
+        match self {
+            Backend::Local(local) => Ok(local.cluster()),
+            Backend::Server(remote) => remote.cluster().await,
         }
     }
 

@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, CommandFactory as _, FromArgMatches as _};
 
-use super::{Cli, output};
+use super::{Cli, output, plugin};
 
 const PREFIX: &str = "BERTH_";
 /// Variables that are read elsewhere: the filter of the log.
@@ -21,6 +21,9 @@ const NOT_FLAGS: [&str; 1] = ["BERTH_LOG"];
 pub fn parse(arguments: &[OsString]) -> Result<Cli, clap::Error> {
     let mut command = without_empty_variables(Cli::command());
     command.build();
+    let with_source =
+        plugin::is_plugin(arguments).then(|| plugin::with_source(&command, arguments));
+    let arguments = with_source.as_deref().unwrap_or(arguments);
     let parsed = command.clone().try_get_matches_from(arguments);
     let cli = parsed.and_then(|matches| Cli::from_arg_matches(&matches));
     let cli = cli.map_err(|error| blame_variable(&command, arguments, error))?;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use berth_engine::PodKey;
 use berth_engine::workload::Expansion;
 use berth_proto::core_v1::Pod;
 
@@ -75,12 +76,7 @@ impl<'a> Names<'a> {
     pub(super) fn of(pods: &'a [String], files: &'a [PathBuf], input: &'a InputArgs) -> Names<'a> {
         let by_position = pods.iter().map(|text| {
             let path = Path::new(text);
-            let pod = match (text.split_once('/'), input.namespace()) {
-                (Some((namespace, name)), _) if !name.contains('/') => Some((namespace, name)),
-                (None, Some(namespace)) => Some((namespace, text.as_str())),
-                _ => None,
-            };
-            match pod {
+            match pod_named(text, input.namespace()) {
                 Some((namespace, name)) if text != "-" && !path.exists() => {
                     Named::Pod { namespace, name }
                 }
@@ -94,6 +90,19 @@ impl<'a> Names<'a> {
     /// Whether `pod` of the dump is named.
     pub(super) fn is_named(&self, pod: &Pod) -> bool {
         self.named.iter().any(|named| named.is(pod))
+    }
+
+    /// The one pod, if the command names just one of the cluster: as it is there, on its node too.
+    ///
+    /// # Errors
+    /// The errors of [`pods::as_it_is`].
+    pub(super) async fn one_as_it_is(&self, backend: &Backend) -> Result<Option<Pod>, CliError> {
+        match self.named.as_slice() {
+            [Named::Pod { namespace, name }] => {
+                pods::as_it_is(&PodKey::new(namespace, name), backend).await.map(Some)
+            }
+            _ => Ok(None),
+        }
     }
 
     /// Finds the pods, and supposes the other objects of the files on a fork.
@@ -111,8 +120,13 @@ impl<'a> Names<'a> {
         let mut handed = Handed::default();
         for named in &self.named {
             match named {
-                Named::Pod { .. } => {
-                    let pod = pods::of_dump(&named.text(), backend)?;
+                Named::Pod { namespace, name } => {
+                    let key = PodKey::new(namespace, name);
+                    let pod = if wanted.assume {
+                        pods::as_it_is(&key, backend).await?
+                    } else {
+                        pods::as_if_pending(&key, backend).await?
+                    };
                     handed.items.push(Item::Known(Box::new(pod)));
                 }
                 Named::File(path) => {
@@ -177,6 +191,25 @@ impl<'a> Names<'a> {
         for (kind, n) in ignored {
             given.notes.push(ignored_note(&format!("`{}`", path.display()), &kind, n));
         }
+    }
+}
+
+/// The namespace and the name of a pod that is written as `namespace/name`, as `pod/name` like for kubectl, or with `-n`
+/// as its name alone.
+pub(super) fn pod_named<'a>(
+    text: &'a str,
+    namespace: Option<&'a str>,
+) -> Option<(&'a str, &'a str)> {
+    let is_kind = |word: &str| matches!(word, "pod" | "pods" | "po");
+    match text.split_once('/') {
+        Some((kind, rest)) if is_kind(kind) => match rest.split_once('/') {
+            Some((namespace, name)) if !name.contains('/') => Some((namespace, name)),
+            Some(_) => None,
+            None => Some((namespace.unwrap_or("default"), rest)),
+        },
+        Some((namespace, name)) if !name.contains('/') => Some((namespace, name)),
+        Some(_) => None,
+        None => Some((namespace?, text)),
     }
 }
 
@@ -289,4 +322,21 @@ pub(super) struct One {
     /// The workload that the pod was made of, without its pods.
     pub(super) workload: Option<Expansion>,
     pub(super) notes: Vec<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::pod_named;
+
+    #[test]
+    fn pods_are_named_as_for_kubectl_too() {
+        assert_eq!(pod_named("shop/web-0", None), Some(("shop", "web-0")));
+        assert_eq!(pod_named("pod/web-0", Some("shop")), Some(("shop", "web-0")));
+        assert_eq!(pod_named("po/web-0", None), Some(("default", "web-0")));
+        assert_eq!(pod_named("pods/shop/web-0", None), Some(("shop", "web-0")));
+        assert_eq!(pod_named("web-0", Some("shop")), Some(("shop", "web-0")));
+        for text in ["web-0", "a/b/c", "pod/a/b/c"] {
+            assert_eq!(pod_named(text, None), None, "{text}");
+        }
+    }
 }

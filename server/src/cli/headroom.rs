@@ -27,8 +27,8 @@ const EXIT_STATUS: &str = "\
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = backend::after_help(EXIT_STATUS))]
 pub struct HeadroomArgs {
-    /// A file with one pod or workload (a folder, or `-` for standard input), or, with --cluster, `namespace/name` of a
-    /// pod of the dump, which stays where it is
+    /// A file with one pod or workload (a folder, or `-` for standard input), or a pod of the cluster: `namespace/name`,
+    /// or `pod/name` with `-n`; a running one stays where it is
     #[arg(value_name = "POD", required_unless_present = "filename")]
     pod: Option<String>,
     /// File with one pod or workload, as for kubectl: copies are made of the first pod of a Deployment, Job and the
@@ -120,10 +120,8 @@ async fn answer(
 
 /// The pod to copy, and remarks. A pod of the dump stays on its node: the copies are added to it.
 async fn find(names: &Names<'_>, backend: &mut Backend) -> Result<(Pod, Vec<String>), CliError> {
-    if let Backend::Local(local) = &*backend
-        && let Some(pod) = local.pods.iter().find(|pod| names.is_named(pod))
-    {
-        return Ok((pod.clone(), Vec::new()));
+    if let Some(pod) = names.one_as_it_is(backend).await? {
+        return Ok((pod, Vec::new()));
     }
     let One { pod, workload, notes } = names.find_one(None, backend).await?;
     let how = ["berth place", "berth place --replicas N"];

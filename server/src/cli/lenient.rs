@@ -13,6 +13,11 @@ pub struct LenientArgs {
 }
 
 impl LenientArgs {
+    /// The flag that means this treatment.
+    pub(super) fn of(unknown_fields: UnknownFields) -> LenientArgs {
+        LenientArgs { lenient: unknown_fields == UnknownFields::Warn }
+    }
+
     /// Treatment of objects with unknown fields.
     pub(super) fn unknown_fields(self) -> UnknownFields {
         if self.lenient { UnknownFields::Warn } else { UnknownFields::Refuse }

@@ -9,6 +9,7 @@ mod explain;
 mod functions;
 mod gc;
 pub(super) mod moment;
+mod named;
 mod objects;
 mod phase;
 mod qos;

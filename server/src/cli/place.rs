@@ -22,8 +22,8 @@ use crate::feed::handed::{self, Group, Member, held_back, name_generated, ordere
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = backend::after_help(EXIT_STATUS))]
 pub struct PlaceArgs {
-    /// Files with pods and workloads (several documents and Lists too, folders, `-` for standard input), or, with
-    /// --cluster, `namespace/name` of pods of the dump
+    /// Files with pods and workloads (several documents and Lists too, folders, `-` for standard input), or pods of the
+    /// cluster: `namespace/name`, or `pod/name` with `-n`
     #[arg(value_name = "POD", required_unless_present_any = ["pending", "filename"])]
     pods: Vec<String>,
     /// File with pods and workloads, as for kubectl (a folder, or `-` for standard input); repeatable
@@ -38,8 +38,8 @@ pub struct PlaceArgs {
     backend: BackendArgs,
     #[command(flatten)]
     what_if: WhatIfArgs,
-    /// All pending pods of the dump, in the scheduler's queue order
-    #[arg(long, conflicts_with_all = ["pods", "filename", "server"])]
+    /// All pending pods of the cluster, in the scheduler's queue order
+    #[arg(long, conflicts_with_all = ["pods", "filename"])]
     pending: bool,
     /// Number of replicas of each pod, named NAME-0, NAME-1, …, and of each workload instead of its own
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=100_000))]
@@ -54,7 +54,7 @@ pub struct PlaceArgs {
     #[arg(long, requires = "gang")]
     preempt: bool,
     /// Make the server keep the placements
-    #[arg(long, conflicts_with_all = ["cluster_files", "what_if", "without"])]
+    #[arg(long, conflicts_with_all = ["cluster_files", "kube", "what_if", "without"])]
     assume: bool,
     /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
@@ -137,17 +137,14 @@ async fn answer(
     names: &Names<'_>,
     backend: &mut Backend,
 ) -> Result<ExitCode, CliError> {
-    let (given, others) = match &*backend {
-        Backend::Local(local) if args.pending => {
-            let (pods, others) = pods::pending(local);
-            let group = |pod| Group { pods: vec![pod], workload: None };
-            let groups = pods.into_iter().map(group).collect();
-            (Given { groups, ..Given::default() }, others)
-        }
-        Backend::Local(_) | Backend::Server(_) => {
-            let wanted = Wanted { replicas: args.replicas, assume: args.assume };
-            (names.find(wanted, backend).await?, Vec::new())
-        }
+    let (given, others) = if args.pending {
+        let (pods, others) = pods::pending(backend).await?;
+        let group = |pod| Group { pods: vec![pod], workload: None };
+        let groups = pods.into_iter().map(group).collect();
+        (Given { groups, ..Given::default() }, others)
+    } else {
+        let wanted = Wanted { replicas: args.replicas, assume: args.assume };
+        (names.find(wanted, backend).await?, Vec::new())
     };
     let n_refused = given.n_refused;
     if args.gang && n_refused > 0 {

@@ -1,22 +1,47 @@
-//! Pods of a dump: one by name, or the pending ones in queue order.
+//! Pods of the cluster: one by name, or the pending ones in queue order.
 
 use std::cmp::Reverse;
 
 use berth_engine::PodKey;
+use berth_proto::berth_v1::ListPodsRequest;
 use berth_proto::core_v1::Pod;
 
-use super::CliError;
-use super::backend::{Backend, Local};
-use super::output;
+use super::backend::Backend;
+use super::what_if::Change;
+use super::{CliError, manifest, output};
 
-/// All pending pods of the dump in queue order: highest priority first, then oldest, then by name (S-Q-4).
+/// All pending pods of the cluster in queue order: highest priority first, then oldest, then by name (S-Q-4).
 ///
-/// Also returns, in the same order, those of schedulers that are not configured here, which are not considered (S-Q-2).
-pub(super) fn pending(local: &Local) -> (Vec<Pod>, Vec<Pod>) {
-    let is_ours = |pod: &Pod| {
-        local.has_profile(pod.spec.as_ref().map_or("", |spec| spec.scheduler_name.as_str()))
-    };
-    in_queue_order(&local.pods, |pod| local.priority_of(pod)).into_iter().partition(is_ours)
+/// Also returns, in the same order, those of schedulers that have no profile there, which are not considered (S-Q-2).
+///
+/// # Errors
+/// A server that cannot be reached.
+pub(super) async fn pending(backend: &Backend) -> Result<(Vec<Pod>, Vec<Pod>), CliError> {
+    match backend {
+        Backend::Local(local) => {
+            let is_ours = |pod: &Pod| local.has_profile(scheduler_of(pod));
+            let pods = in_queue_order(&local.pods, |pod| local.priority_of(pod));
+            Ok(pods.into_iter().partition(is_ours))
+        }
+        Backend::Server(_) => {
+            let request =
+                ListPodsRequest { waits: Some(true), with_objects: true, ..Default::default() };
+            let listed = backend.list_pods(request).await?;
+            let pods: Vec<Pod> = listed.into_iter().filter_map(|pod| pod.object).collect();
+            let names = backend.cluster().await?.scheduler_names;
+            let is_ours = |pod: &Pod| {
+                let name = scheduler_of(pod);
+                name.is_empty() || names.iter().any(|known| known == name)
+            };
+            // A server has admitted its pods, or got them from one that has.
+            let priority_of = |pod: &Pod| pod.spec.as_ref().and_then(|it| it.priority).unwrap_or(0);
+            Ok(in_queue_order(&pods, priority_of).into_iter().partition(is_ours))
+        }
+    }
+}
+
+fn scheduler_of(pod: &Pod) -> &str {
+    pod.spec.as_ref().map_or("", |spec| spec.scheduler_name.as_str())
 }
 
 fn in_queue_order(pods: &[Pod], priority_of: impl Fn(&Pod) -> i32) -> Vec<Pod> {
@@ -38,38 +63,44 @@ pub(super) fn is_pending(pod: &Pod) -> bool {
         && pod.metadata.as_ref().is_none_or(|metadata| metadata.deletion_timestamp.is_none())
 }
 
-/// The pod `namespace/name` of the dump. One that runs is taken off its node, to decide where it would go.
-pub(super) fn of_dump(name: &str, backend: &Backend) -> Result<Pod, CliError> {
-    let Backend::Local(local) = backend else {
-        let reason = format!(
-            "`{name}` is not a file; pods are named as `namespace/name` with `--cluster` only"
-        );
-        return Err(CliError::Request(reason));
+/// The pod of this name as the cluster has it, on its node if it is on one.
+///
+/// # Errors
+/// An unknown or refused pod, a server that cannot be reached.
+pub(super) async fn as_it_is(key: &PodKey, backend: &Backend) -> Result<Pod, CliError> {
+    let name = key.to_string();
+    let (found, refusal) = match backend {
+        Backend::Local(local) => {
+            let found = local.pods.iter().find(|pod| manifest::name_of(pod) == name).cloned();
+            (found, local.refusal_of(&name))
+        }
+        Backend::Server(_) => (backend.pod(key).await?.and_then(|found| found.pod), None),
     };
-    let (namespace, pod_name) = name.split_once('/').unwrap_or_default();
-    let is_named = |pod: &&Pod| {
-        pod.metadata
-            .as_ref()
-            .is_some_and(|metadata| metadata.namespace == namespace && metadata.name == pod_name)
-    };
-    let found = local.pods.iter().find(is_named);
-    let mut pod = found.cloned().ok_or_else(|| {
-        CliError::Request(match local.refusal_of(name) {
+    found.ok_or_else(|| {
+        CliError::Request(match refusal {
             Some(refused) => format!("`{name}` was refused: {refused}"),
             None => format!("`{name}` is neither a file nor a pod of the cluster"),
         })
-    })?;
-    if let Some(spec) = &mut pod.spec
-        && !spec.node_name.is_empty()
-    {
-        output::note(&format!(
-            "note: {name} is on node {}; decided as if it were pending",
-            spec.node_name
-        ));
-        spec.node_name.clear();
-        local.take_off(PodKey::new(namespace, pod_name));
+    })
+}
+
+/// The pod of this name. One that runs is taken off its node, to decide where it would go: in a session, if a server
+/// is asked.
+///
+/// # Errors
+/// An unknown or refused pod, a server that cannot be reached.
+pub(super) async fn as_if_pending(key: &PodKey, backend: &mut Backend) -> Result<Pod, CliError> {
+    let mut pod = as_it_is(key, backend).await?;
+    let Some(spec) = pod.spec.as_mut().filter(|spec| !spec.node_name.is_empty()) else {
+        return Ok(pod);
+    };
+    let node = std::mem::take(&mut spec.node_name);
+    output::note(&format!("note: {key} is on node {node}; decided as if it were pending"));
+    backend.fork_if_live().await?;
+    match backend.apply(vec![Change::NoPod(key.clone())]).await?.first() {
+        Some((_, reason)) => Err(CliError::Request(reason.clone())),
+        None => Ok(pod),
     }
-    Ok(pod)
 }
 
 #[cfg(test)]

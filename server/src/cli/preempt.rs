@@ -32,8 +32,8 @@ const EXIT_STATUS: &str = "\
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = backend::after_help(EXIT_STATUS))]
 pub struct PreemptArgs {
-    /// A file with one pod or workload (a folder, or `-` for standard input), or, with --cluster, `namespace/name` of a
-    /// pod of the dump
+    /// A file with one pod or workload (a folder, or `-` for standard input), or a pod of the cluster: `namespace/name`,
+    /// or `pod/name` with `-n`
     #[arg(value_name = "POD", required_unless_present = "filename")]
     pod: Option<String>,
     /// File with one pod or workload, as for kubectl: a Deployment, StatefulSet, DaemonSet, Job, CronJob and the like

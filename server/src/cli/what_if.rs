@@ -33,8 +33,8 @@ pub struct WhatIfArgs {
     /// The pods of a node that is gone go with it, and are placed nowhere else.
     #[arg(long, value_name = "KIND/NAME")]
     without: Vec<Gone>,
-    /// Suppose that this node were cordoned; repeatable (to cordon a server's node, give its manifest to `--what-if`)
-    #[arg(long, value_name = "NODE", conflicts_with = "server")]
+    /// Suppose that this node were cordoned; repeatable (of a dump; to cordon another node, give its manifest to `--what-if`)
+    #[arg(long, value_name = "NODE", conflicts_with_all = ["server", "kube"])]
     cordon: Vec<String>,
 }
 

@@ -1,13 +1,15 @@
 //! `berth.v1.ClusterService`: the cluster as Berth knows it, and the feeds of clients.
 
 mod sync;
+mod watch;
 
 use std::sync::Arc;
 
 use berth_proto::berth_v1::cluster_service_server::ClusterService;
 use berth_proto::berth_v1::{
-    ApplyRequest, ApplyResponse, GetClusterRequest, GetClusterResponse, ListNodesRequest,
-    ListNodesResponse, ListPodsRequest, ListPodsResponse, SyncRequest, SyncResponse,
+    ApplyRequest, ApplyResponse, GetClusterRequest, GetClusterResponse, GetPodRequest,
+    GetPodResponse, ListNodesRequest, ListNodesResponse, ListPendingRequest, ListPendingResponse,
+    ListPodsRequest, ListPodsResponse, SyncRequest, SyncResponse, WatchRequest, WatchResponse,
 };
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
@@ -28,6 +30,7 @@ impl ClusterHandler {
 #[tonic::async_trait]
 impl ClusterService for ClusterHandler {
     type SyncStream = ReceiverStream<Result<SyncResponse, Status>>;
+    type WatchStream = ReceiverStream<Result<WatchResponse, Status>>;
 
     async fn sync(
         &self,
@@ -68,5 +71,29 @@ impl ClusterService for ClusterHandler {
     ) -> Result<Response<ListPodsResponse>, Status> {
         let (call, request) = parts(request);
         Ok(Response::new(cluster::list_pods(&self.state, call, request).await?))
+    }
+
+    async fn get_pod(
+        &self,
+        request: Request<GetPodRequest>,
+    ) -> Result<Response<GetPodResponse>, Status> {
+        let (call, request) = parts(request);
+        Ok(Response::new(cluster::get_pod(&self.state, call, request).await?))
+    }
+
+    async fn list_pending(
+        &self,
+        request: Request<ListPendingRequest>,
+    ) -> Result<Response<ListPendingResponse>, Status> {
+        let (call, request) = parts(request);
+        Ok(Response::new(cluster::list_pending(&self.state, call, request).await?))
+    }
+
+    async fn watch(
+        &self,
+        request: Request<WatchRequest>,
+    ) -> Result<Response<Self::WatchStream>, Status> {
+        let (call, request) = parts(request);
+        Ok(Response::new(watch::serve(self.state.clone(), call, request)?))
     }
 }

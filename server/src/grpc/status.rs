@@ -38,6 +38,9 @@ fn details(error: &CallError) -> ErrorDetails {
         CallError::NoSuchSession { id } => {
             details.set_resource_info("Session", presentable(id), "", "is not open");
         }
+        CallError::NoSuchPod { pod, reason } => {
+            details.set_resource_info("Pod", presentable(pod), "", *reason);
+        }
         CallError::Overloaded(overloaded) => {
             details.set_retry_info(Some(overloaded.retry_after));
         }
@@ -85,6 +88,9 @@ fn info(error: &CallError) -> Option<Info> {
         CallError::TooManySessions { limit } => {
             Info::new("TOO_MANY_SESSIONS", [("max_sessions", limit.to_string())])
         }
+        CallError::TooManyWatchers { limit } => {
+            Info::new("TOO_MANY_WATCHERS", [("max_watchers", limit.to_string())])
+        }
         CallError::SessionTooLarge { limit } => {
             Info::new("SESSION_TOO_LARGE", [("max_changes", limit.to_string())])
         }
@@ -106,6 +112,7 @@ fn info(error: &CallError) -> Option<Info> {
         | CallError::Overloaded(_)
         | CallError::Audit(ChangeError::QueueFull { .. } | ChangeError::CallEnded)
         | CallError::NoSuchSession { .. }
+        | CallError::NoSuchPod { .. }
         | CallError::NotReady(_)
         | CallError::NoSuchMethod { .. }
         | CallError::Draining

@@ -8,6 +8,7 @@ use berth_engine::{
 use berth_proto::berth_v1::{self as wire, BatchEntry};
 use berth_proto::core_v1;
 
+use super::convert;
 use super::error::CallError;
 use super::placement::entries::{self, Compiled};
 use crate::escape::{presentable, presentable_path};
@@ -20,11 +21,15 @@ use crate::policy::Profiles;
 /// [`CallError::NotAdmitted`] if the API server would refuse the pod.
 pub(crate) fn admit(
     cluster: &Cluster,
+    profiles: &Profiles,
     pod: Option<&mut core_v1::Pod>,
     admit: bool,
 ) -> Result<Option<wire::Admission>, CallError> {
     match pod {
-        Some(pod) if admit => admit_one(&cluster.snapshot(), pod, 0, 1, &mut Charged::default()),
+        Some(pod) if admit => {
+            convert::name_scheduler(profiles, pod);
+            admit_one(&cluster.snapshot(), pod, 0, 1, &mut Charged::default())
+        }
         Some(_) | None => Ok(None),
     }
 }
@@ -116,6 +121,7 @@ fn admit_entries<'s>(
     let mut charged = Charged::default();
     for (index, entry) in entries.iter_mut().enumerate() {
         let Some(pod) = &mut entry.pod else { continue };
+        convert::name_scheduler(profiles, pod);
         match admit_one(&snapshot, pod, index, entry.replicas.max(1), &mut charged) {
             Ok(admission) => admissions.extend(admission),
             Err(error) => refused.push((index, error)),
@@ -154,7 +160,7 @@ fn admission(admitted: engine::Admitted, index: usize) -> Option<wire::Admission
     Some(wire::Admission {
         admitted: filled.into_iter().map(change).collect(),
         warnings: warnings.into_iter().map(warning).collect(),
-        index: super::convert::saturate(index),
+        index: convert::saturate(index),
     })
 }
 
@@ -169,12 +175,13 @@ mod tests {
         let state = fixture::state(&[("n0", "4")]);
         let mut pod = fixture::pod("p", "1", 0);
         let before = pod.clone();
-        assert_eq!(admit(&state.cluster, Some(&mut pod), false), Ok(None));
+        assert_eq!(admit(&state.cluster, &state.profiles, Some(&mut pod), false), Ok(None));
         assert_eq!(pod, before);
-        let admission = admit(&state.cluster, Some(&mut pod), true).unwrap().unwrap();
+        let admission =
+            admit(&state.cluster, &state.profiles, Some(&mut pod), true).unwrap().unwrap();
         let fields: Vec<&str> = admission.admitted.iter().map(|it| it.field.as_str()).collect();
         assert!(fields.contains(&"spec.restartPolicy"), "{fields:?}");
-        assert_eq!(admit(&state.cluster, None, true), Ok(None));
+        assert_eq!(admit(&state.cluster, &state.profiles, None, true), Ok(None));
     }
 
     #[test]
@@ -183,7 +190,7 @@ mod tests {
         let refused = |change: fn(&mut core_v1::PodSpec)| {
             let mut pod = fixture::pod("p", "1", 0);
             change(pod.spec.as_mut().unwrap());
-            let error = admit(&state.cluster, Some(&mut pod), true).unwrap_err();
+            let error = admit(&state.cluster, &state.profiles, Some(&mut pod), true).unwrap_err();
             (error.code(), error.to_place_error().field)
         };
         assert_eq!(

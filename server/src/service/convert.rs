@@ -17,6 +17,7 @@ use super::unset;
 use crate::escape::presentable;
 use crate::feed::object_name;
 use crate::policy::Profiles;
+use crate::policy::configuration::DEFAULT_SCHEDULER_NAME;
 
 pub(crate) use preemption::{candidate_list, gang, gang_outcome, preempt_options, preemption};
 
@@ -79,9 +80,19 @@ pub(crate) fn pod_to_place<'s>(
         ));
     }
     let compiled = cluster.compile_pod(pod)?;
-    let policy = profiles.of_scheduler(compiled.scheduler_name());
+    let scheduler_name = pod.spec.as_ref().map_or("", |spec| &*spec.scheduler_name);
+    let policy = profiles.of_scheduler(scheduler_name);
     let policy = policy.map_err(|reason| CallError::field("spec.schedulerName", reason))?;
     Ok((compiled, policy))
+}
+
+/// Names the scheduler of a pod that names none, before admission would: the only profile there is, or
+/// `default-scheduler`, which is left to admission.
+pub(crate) fn name_scheduler(profiles: &Profiles, pod: &mut core_v1::Pod) {
+    let Some(spec) = &mut pod.spec else { return };
+    if spec.scheduler_name.is_empty() && profiles.get(DEFAULT_SCHEDULER_NAME).is_none() {
+        profiles.usual_name().clone_into(&mut spec.scheduler_name);
+    }
 }
 
 macro_rules! delta {
@@ -128,7 +139,7 @@ fn delete_node(name: &str) -> Result<Delta, RefusedObject> {
 }
 
 fn upsert_pod(cluster: &Cluster, pod: &core_v1::Pod) -> Result<Delta, RefusedObject> {
-    match cluster.compile_pod(pod) {
+    match cluster.compile_reported_pod(pod) {
         Ok(compiled) => Ok(Delta::UpsertPod(compiled)),
         Err(error) => Err((object_name("Pod", pod.metadata.as_ref()), error)),
     }
@@ -315,14 +326,17 @@ pub(crate) fn node_summary(node: engine::NodeView) -> wire::NodeSummary {
     }
 }
 
-pub(crate) fn pod_summary(pod: &engine::PodView) -> wire::PodSummary {
-    let engine::PodView { pod, node, assumed } = pod;
+/// The facts of a pod; what a feed reported of it is not filled in.
+pub(crate) fn pod_summary(pod: &engine::Pod, node: &str, assumed: bool) -> wire::PodSummary {
     wire::PodSummary {
         key: Some(pod_key(pod.key(), pod.uid())),
-        node_name: node.to_string(),
-        assumed: *assumed,
+        node_name: node.to_owned(),
+        assumed,
         priority: pod.priority(),
         requests: amounts(pod.requests()),
+        scheduler_name: pod.scheduler_name().to_owned(),
+        nominated_node_name: pod.nominated_node_name().unwrap_or_default().to_owned(),
+        ..wire::PodSummary::default()
     }
 }
 

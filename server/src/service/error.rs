@@ -88,6 +88,20 @@ pub(crate) enum CallError {
         /// The id from the request.
         id: String,
     },
+    /// A pod that a request names by its key, and that cannot be asked about.
+    #[error("pod `{pod}` not found: {reason}")]
+    NoSuchPod {
+        /// `NAMESPACE/NAME` from the request.
+        pod: String,
+        /// The reason.
+        reason: &'static str,
+    },
+    /// The limit on watchers is reached.
+    #[error("limit of {limit} watching streams reached")]
+    TooManyWatchers {
+        /// The limit.
+        limit: usize,
+    },
     /// The limit on open sessions is reached.
     #[error("session limit of {limit} reached")]
     TooManySessions {
@@ -204,12 +218,14 @@ impl CallError {
             | CallError::TooMany { .. }
             | CallError::MessageTooLarge { .. }
             | CallError::TooManySessions { .. }
+            | CallError::TooManyWatchers { .. }
             | CallError::SessionTooLarge { .. }
             | CallError::Overloaded(_)
             | CallError::Audit(ChangeError::QueueFull { .. }) => Code::ResourceExhausted,
             CallError::Auth(AuthError::Unauthenticated { .. }) => Code::Unauthenticated,
             CallError::Auth(AuthError::PermissionDenied { .. }) => Code::PermissionDenied,
             CallError::NoSuchSession { .. }
+            | CallError::NoSuchPod { .. }
             | CallError::Assumption(AssumptionError::Over { .. }) => Code::NotFound,
             CallError::Assumption(
                 AssumptionError::OtherToken { .. }
@@ -263,6 +279,8 @@ impl CallError {
             | CallError::SnapshotTooLarge { .. }
             | CallError::TooMany { .. }
             | CallError::MessageTooLarge { .. }
+            | CallError::NoSuchPod { .. }
+            | CallError::TooManyWatchers { .. }
             | CallError::NoSuchSession { .. }
             | CallError::TooManySessions { .. }
             | CallError::SessionTooLarge { .. }

@@ -1,6 +1,6 @@
 //! Lifecycle methods: stateless functions of their request, and the ledger's methods, which keep state.
 
-mod known;
+pub(in crate::service) mod known;
 
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ where
     Answer: Send + 'static,
 {
     let mut question = question;
-    let taken = known::complete(&mut question, &state.cluster.snapshot())?;
+    let taken = known::complete(&mut question, &state.cluster)?;
     let answer = if question.encoded_len() <= MAX_INLINE_BYTES {
         function(&question)
     } else {
@@ -56,7 +56,7 @@ pub(crate) fn evaluate(
     mut request: wire::EvaluatePodsRequest,
 ) -> wire::EvaluatePodsResponse {
     request.now.get_or_insert_with(|| Time::from_unix_seconds(clock::unix_seconds()));
-    known::evaluated(request, &cluster.snapshot(), evaluate_pod)
+    known::evaluated(request, cluster, evaluate_pod)
 }
 
 /// Calls the ledger, which may wait for the disk. A change that has begun is completed even if the caller goes away.

@@ -17,6 +17,7 @@ use crate::auth::Role;
 use crate::clock;
 use crate::service::admission;
 use crate::service::convert::{self, Mode};
+use crate::service::named;
 use crate::service::{
     Access, AssumeTerms, CallContext, CallError, Cancel, Deadline, Guarded, Held, State, Target,
 };
@@ -39,7 +40,7 @@ pub(crate) async fn place(
     check_assume(&call.access, &target, request.mode)?;
     let terms = AssumeTerms::of(state, &call.access, &target, request.mode, request.assume_ttl_ms)?;
     let admission = if request.admit {
-        let admitted = admission::admit(&target, request.pod.as_deref_mut(), true);
+        let admitted = admission::admit(&target, &state.profiles, request.pod.as_deref_mut(), true);
         admitted.inspect_err(|_| state.metrics.count_refused(1))?.map(Box::new)
     } else {
         None
@@ -153,6 +154,9 @@ fn decide(
     state.metrics.record_place_duration(PlaceMethod::Place, clock::now() - started);
     state.metrics.count_decision(decided.as_ref(), target.is_hypothetical());
     let decided = decided?;
+    if !target.is_hypothetical() {
+        state.watchers.tell(&decided);
+    }
     if mode == Mode::DryRun {
         return Ok((convert::decision(decided), None));
     }
@@ -166,17 +170,20 @@ fn decide(
 fn explain_now(
     state: &State,
     target: &Target,
-    mut request: ExplainRequest,
+    request: ExplainRequest,
     cancel: &Cancel,
 ) -> Result<ExplainResponse, CallError> {
-    let admission = admission::admit(target, request.pod.as_mut(), request.admit)?;
+    let mut asked = named::to_place(target, request.pod, request.key.as_ref())?;
+    let (profiles, admit) = (&state.profiles, request.admit);
+    let admission = admission::admit(target, profiles, Some(&mut asked.pod), admit)?;
     let tie_break = convert::tie_break(request.tie_break.as_ref(), state.tie_break)?;
-    let (pod, policy) =
-        convert::pod_to_place(&state.cluster, &state.profiles, request.pod.as_ref())?;
+    let (pod, policy) = convert::pod_to_place(&state.cluster, profiles, Some(&asked.pod))?;
     let started = clock::now();
     let asking = engine::PlaceRequest { pod: &pod, policy, tie_break };
-    let account =
-        target.explain_unless(&asking, &|| cancel.is_cancelled()).map_err(CallError::undecided)?;
+    let account = asked
+        .cluster()
+        .explain_unless(&asking, &|| cancel.is_cancelled())
+        .map_err(CallError::undecided)?;
     state.metrics.record_place_duration(PlaceMethod::Explain, clock::now() - started);
     let engine::Explanation { decision, nodes, best: _, remedies } = account;
     let nodes =

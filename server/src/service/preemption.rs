@@ -9,7 +9,7 @@ use berth_proto::berth_v1::{
 
 use crate::auth::Role;
 use crate::clock;
-use crate::service::{CallContext, CallError, Cancel, State, Target, admission, convert};
+use crate::service::{CallContext, CallError, Cancel, State, Target, admission, convert, named};
 use crate::telemetry::PlaceMethod;
 
 /// Places a pod, evicting others if it fits nowhere; nominates if the request says so.
@@ -57,18 +57,19 @@ fn preempt_now(
     request: PreemptRequest,
     cancel: &Cancel,
 ) -> Result<PreemptResponse, CallError> {
-    let PreemptRequest { mut pod, tie_break, options, nominate: nominates, session_id: _, admit } =
+    let PreemptRequest { pod, key, tie_break, options, nominate: nominates, session_id: _, admit } =
         request;
-    let admission = admission::admit(target, pod.as_mut(), admit)
+    let mut asked = named::to_place(target, pod, key.as_ref())?;
+    let admission = admission::admit(target, &state.profiles, Some(&mut asked.pod), admit)
         .inspect_err(|_| state.metrics.count_refused(1))?;
     let tie_break = convert::tie_break(tie_break.as_ref(), state.tie_break)?;
     let options = convert::preempt_options(options.as_ref(), "options")?;
-    let (pod, policy) = convert::pod_to_place(&state.cluster, &state.profiles, pod.as_ref())
+    let (pod, policy) = convert::pod_to_place(&state.cluster, &state.profiles, Some(&asked.pod))
         .inspect_err(|_| state.metrics.count_refused(1))?;
     let started = clock::now();
     let cancelled = || cancel.is_cancelled();
-    let attempt =
-        target.preempt(&Request { pod: &pod, policy, tie_break, options, cancelled: &cancelled });
+    let request = Request { pod: &pod, policy, tie_break, options, cancelled: &cancelled };
+    let attempt = asked.cluster().preempt(&request);
     state.metrics.record_place_duration(PlaceMethod::Preempt, clock::now() - started);
     count(state, target, attempt.as_ref());
     let attempt = attempt.map_err(CallError::undecided)?;
@@ -111,16 +112,17 @@ fn list_candidates_now(
     request: ListCandidatesRequest,
     cancel: &Cancel,
 ) -> Result<ListCandidatesResponse, CallError> {
-    let ListCandidatesRequest { mut pod, tie_break, options, session_id: _, admit } = request;
-    let admission = admission::admit(target, pod.as_mut(), admit)
+    let ListCandidatesRequest { pod, key, tie_break, options, session_id: _, admit } = request;
+    let mut asked = named::to_place(target, pod, key.as_ref())?;
+    let admission = admission::admit(target, &state.profiles, Some(&mut asked.pod), admit)
         .inspect_err(|_| state.metrics.count_refused(1))?;
     let tie_break = convert::tie_break(tie_break.as_ref(), state.tie_break)?;
     let options = convert::preempt_options(options.as_ref(), "options")?;
-    let (pod, policy) = convert::pod_to_place(&state.cluster, &state.profiles, pod.as_ref())
+    let (pod, policy) = convert::pod_to_place(&state.cluster, &state.profiles, Some(&asked.pod))
         .inspect_err(|_| state.metrics.count_refused(1))?;
     let started = clock::now();
     let cancelled = || cancel.is_cancelled();
-    let list = target.list_candidates(&Request {
+    let list = asked.cluster().list_candidates(&Request {
         pod: &pod,
         policy,
         tie_break,

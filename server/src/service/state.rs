@@ -16,6 +16,7 @@ use super::pool::Pool;
 use super::response_cache::ResponseCache;
 use super::session_table::SessionTable;
 use super::target::Target;
+use super::watchers::Watchers;
 use crate::admission::{Admission, Lane, LaneWorkers};
 use crate::apiserver::leadership::Leadership;
 use crate::audit::Audit;
@@ -50,6 +51,8 @@ pub(crate) struct State {
     pub(crate) responses: Arc<ResponseCache>,
     /// The log of changes.
     pub(crate) audit: Audit,
+    /// Those who are told of decisions.
+    pub(crate) watchers: Watchers,
     pub(crate) sessions: SessionTable,
     /// Assumed pods of the live cluster, their tokens and times to live.
     pub(crate) assumptions: Assumptions,
@@ -131,6 +134,7 @@ impl State {
             slow_readers: SlowReaders::new(clock::now()),
             responses: Arc::default(),
             audit: Audit::off(),
+            watchers: Watchers::default(),
             freshness: Arc::default(),
             long_writes: LongWrites::default(),
             pool,

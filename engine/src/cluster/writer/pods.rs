@@ -24,6 +24,8 @@ enum News {
 impl Writer {
     /// Puts a pod onto the node of a row at once (S-CCH-2). The pod must not be on a node already.
     pub(super) fn assume(&mut self, pod: &Pod, row: NodeRow, bindings: &VolumeBindings) {
+        let known = self.known(pod.key()).filter(|known| known.pod.is_same_as(pod));
+        let reported = known.and_then(|known| known.pod.facts().reported.clone());
         if self.pods.is_elsewhere(pod.key()) {
             self.forget(pod.key());
         }
@@ -31,7 +33,10 @@ impl Writer {
         let Some(node) = self.draft.snapshot.node(row) else {
             return;
         };
-        let pod = pod.on_node(node.facts().name.clone());
+        let mut pod = pod.on_node(node.facts().name.clone());
+        if reported.is_some() {
+            pod = pod.reported_as(reported);
+        }
         self.images.touch(row, node);
         self.pods.put_on(pod.key(), row);
         let stamp = AssumptionStamp::after(self.draft.snapshot.generation);
@@ -96,12 +101,13 @@ impl Writer {
     /// Records that a pod was reported again.
     fn renew(&mut self, pod: Pod) {
         // Facts that no placement reads may differ all the same: a renewal does not invalidate placements.
-        let renewable = |pod: &Pod| {
-            let facts = pod.facts();
-            (facts.resource_version, facts.is_ready, facts.controller)
-        };
         let Some(known) = self.known(pod.key()) else { return };
-        if renewable(known.pod) == renewable(&pod) {
+        let (new, old) = (pod.facts(), known.pod.facts());
+        if new.resource_version == old.resource_version
+            && new.is_ready == old.is_ready
+            && new.controller == old.controller
+            && new.reported == old.reported
+        {
             return;
         }
         match known.place {

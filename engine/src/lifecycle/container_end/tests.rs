@@ -42,6 +42,7 @@ fn ask(pod: Value, container: &str) -> Result<ContainerEndEventResponse, ModelEr
         container: container.to_owned(),
         now: Some(reading::time(NOON)),
         terminated: None,
+        key: None,
     })
 }
 
@@ -168,6 +169,7 @@ fn a_given_end_and_a_long_message() {
             message: "no route to db\n".to_owned(),
             ..ContainerStateTerminated::default()
         }),
+        key: None,
     };
     let answer = container_end_event(&request).unwrap();
     assert!(answer.events[0].message.ends_with("; it said: no route to db"));

@@ -21,6 +21,7 @@ fn request(pod: Value, node: Option<Value>) -> EvaluatePodsRequest {
         now: Some(reading::time(NOON)),
         node: node.map(|node| serde_json::from_value::<Node>(node).unwrap()),
         facts: None,
+        key: None,
     }
 }
 
@@ -288,8 +289,10 @@ fn lost_nodes_and_finalizers() {
 #[test]
 fn stages_follow_each_other() {
     let stage = |pod: Value| {
-        let EvaluatePodsRequest { pod, now, node, facts } = request(pod, None);
-        explain_pod(&ExplainPodRequest { pod, now, node, facts, claims: Vec::new() }).unwrap().stage
+        let EvaluatePodsRequest { pod, now, node, facts, .. } = request(pod, None);
+        explain_pod(&ExplainPodRequest { pod, now, node, facts, claims: Vec::new(), key: None })
+            .unwrap()
+            .stage
     };
     let gated = json!({"metadata": {"name": "p"}, "spec": {"schedulingGates": [{"name": "x"}]}});
     assert_eq!(stage(gated), "Creation");
@@ -316,8 +319,8 @@ fn lines(story: &ExplainPodResponse) -> Vec<String> {
 
 /// The events to come of a pod, as [`lines`].
 fn to_come(pod: Value, node: Option<Value>) -> Vec<String> {
-    let EvaluatePodsRequest { pod, now, node, facts } = request(pod, node);
-    let request = ExplainPodRequest { pod, now, node, facts, claims: Vec::new() };
+    let EvaluatePodsRequest { pod, now, node, facts, .. } = request(pod, node);
+    let request = ExplainPodRequest { pod, now, node, facts, claims: Vec::new(), key: None };
     let mut lines = lines(&explain_pod(&request).unwrap());
     lines.retain(|line| line.starts_with('+'));
     lines
@@ -416,12 +419,13 @@ fn shared_volumes_are_warned_of() {
     pod["metadata"]["ownerReferences"] =
         json!([{"kind": "ReplicaSet", "name": "r", "controller": true}]);
     pod["spec"]["volumes"] = json!([{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]);
-    let EvaluatePodsRequest { pod, now, node, facts } = request(pod, None);
+    let EvaluatePodsRequest { pod, now, node, facts, .. } = request(pod, None);
     let claim = |mode: &str| {
         let claim = json!({"metadata": {"name": "data"}, "spec": {"accessModes": [mode]}});
         vec![serde_json::from_value(claim).unwrap()]
     };
-    let mut request = ExplainPodRequest { pod, now, node, facts, claims: claim("ReadWriteOnce") };
+    let mut request =
+        ExplainPodRequest { pod, now, node, facts, claims: claim("ReadWriteOnce"), key: None };
     let warnings = explain_pod(&request).unwrap().volume_warnings;
     assert_eq!(warnings.len(), 1);
     assert_eq!(warnings[0].reason, "WrittenDuringReplacement");
@@ -438,9 +442,10 @@ fn events_are_listed_in_order() {
     pod["status"]["containerStatuses"][0]["lastState"] = json!({"terminated": {"exitCode": 1,
         "reason": "Error", "startedAt": at(-75), "finishedAt": at(-70)}});
     let pod = marked(pod, 20, 30);
-    let EvaluatePodsRequest { pod, now, node, facts } = request(pod, None);
+    let EvaluatePodsRequest { pod, now, node, facts, .. } = request(pod, None);
     let story =
-        explain_pod(&ExplainPodRequest { pod, now, node, facts, claims: Vec::new() }).unwrap();
+        explain_pod(&ExplainPodRequest { pod, now, node, facts, claims: Vec::new(), key: None })
+            .unwrap();
     assert_eq!(
         lines(&story),
         [

@@ -51,7 +51,8 @@ mod tests {
 
     fn answer(pod: Value) -> Result<SchedulingReadinessResponse, String> {
         let pod = serde_json::from_value(pod).unwrap();
-        scheduling_readiness(&SchedulingReadinessRequest { pod }).map_err(|error| error.to_string())
+        scheduling_readiness(&SchedulingReadinessRequest { pod, key: None })
+            .map_err(|error| error.to_string())
     }
 
     #[test]

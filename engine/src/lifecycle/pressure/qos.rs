@@ -190,7 +190,7 @@ mod tests {
     fn bad_input_is_refused_with_its_field() {
         let refused = |pod: Value| {
             let pod = serde_json::from_value(pod).unwrap();
-            qos_class(&QosClassRequest { pod }).unwrap_err().to_string()
+            qos_class(&QosClassRequest { pod, key: None }).unwrap_err().to_string()
         };
         assert_eq!(refused(Value::Null), "`pod`: required");
         let of = |list: &str, quantity: &str| json!({"spec": {list: [{}, {"resources": {"limits": {"cpu": quantity}}}]}});

@@ -268,6 +268,7 @@ mod tests {
                 pod: Some(pod(metadata)),
                 options: None,
                 now: Some(Time::from_unix_seconds(100)),
+                key: None,
             };
             apply_delete(&request).unwrap().generation
         };
@@ -287,7 +288,7 @@ mod tests {
         assert_eq!(error(request), "`now`: required");
         pod.status.as_mut().unwrap().phase = "Done".into();
         let now = Some(Time::from_unix_seconds(0));
-        let request = ApplyDeleteRequest { pod: Some(pod), options: None, now };
+        let request = ApplyDeleteRequest { pod: Some(pod), options: None, now, key: None };
         assert!(error(request).starts_with("`pod.status.phase`: unknown value `Done`"));
     }
 }

@@ -76,7 +76,8 @@ mod tests {
         let error = |request| endpoint_conditions(&request).unwrap_err().to_string();
         assert_eq!(error(EndpointConditionsRequest::default()), "`pod`: required");
         let pod = serde_json::from_value(json!({"status": {"phase": "failed"}})).unwrap();
-        let request = EndpointConditionsRequest { pod, publish_not_ready_addresses: false };
+        let request =
+            EndpointConditionsRequest { pod, publish_not_ready_addresses: false, key: None };
         assert!(error(request).starts_with("`pod.status.phase`: unknown value `failed`"));
     }
 }

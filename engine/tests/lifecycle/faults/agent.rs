@@ -323,6 +323,7 @@ fn remove(machine: &Machine, view: &Store, pod: &Pod, now: i64) -> Option<Step> 
             ..RemovalEvidence::default()
         }),
         now: Some(Time::from_unix_seconds(now)),
+        key: None,
     })
     .unwrap();
     let action = Action::Remove {

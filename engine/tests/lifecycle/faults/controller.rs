@@ -110,6 +110,7 @@ fn ask(
         node: view.nodes.get(node_of(pod)).cloned(),
         evidence: Some(evidence),
         now: Some(Time::from_unix_seconds(now)),
+        key: None,
     })
     .unwrap();
     (answer.effect, answer.reason)
@@ -134,6 +135,7 @@ pub(super) fn mark(
         pod: Some(pod.clone()),
         options: Some(PodDeleteOptions { grace_period_seconds: grace, preconditions: None }),
         now: Some(Time::from_unix_seconds(now)),
+        key: None,
     })
     .unwrap();
     let has_process = !node_of(pod).is_empty() && !is_terminal(pod);

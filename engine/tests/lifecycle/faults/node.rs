@@ -253,6 +253,7 @@ fn partition(view: &Store, node: &str, ready: &str, now: i64) -> Option<Request>
             pod: Some(pod.clone()),
             node_ready: ready.to_owned(),
             now: at(now),
+            key: None,
         })
         .unwrap();
         let mut marked = pod.clone();

@@ -24,12 +24,13 @@ use crate::feed::file::{
 };
 use crate::feed::{FeedError, object_name};
 use crate::policy::Profiles;
-use crate::service::CallError;
 use crate::service::admission;
 use crate::service::autoscaler::{drain, headroom};
+use crate::service::cluster;
 use crate::service::convert::{self, Mode};
 use crate::service::placement::entries::{self, Compiled, Terms};
 use crate::service::placement::gang;
+use crate::service::{CallError, CancelOnDrop, Deadline};
 
 /// A cluster of this process alone.
 pub(in crate::cli) struct Local {
@@ -98,6 +99,92 @@ impl Local {
         Ok((local, written))
     }
 
+    /// A cluster that was read already. Of its pods those for which `is_asked_for` holds may be named.
+    pub(super) fn of(
+        cluster: Cluster,
+        is_asked_for: impl Fn(&core_v1::Pod) -> bool,
+        profiles: Profiles,
+        tie_break: TieBreak,
+        unknown_fields: UnknownFields,
+    ) -> Local {
+        let known = cluster.pod_listing(|_, _| true).pods;
+        let pods =
+            known.iter().filter_map(|(pod, _)| pod.reported()).filter(is_asked_for).collect();
+        Local {
+            cluster,
+            profiles,
+            tie_break,
+            pods,
+            refused: Vec::new(),
+            warnings: Findings::default(),
+            unknown_fields,
+            notes: Vec::new(),
+            what_if: None,
+        }
+    }
+
+    /// A pod of the cluster, with the facts that questions about its life read.
+    pub(super) fn pod(&self, key: &PodKey) -> Option<wire::GetPodResponse> {
+        let key = Some(convert::pod_key(key, ""));
+        let request = wire::GetPodRequest { key, session_id: String::new() };
+        cluster::get_pod_now(&self.cluster, &request).ok()
+    }
+
+    pub(super) fn list_pods(
+        &self,
+        mut request: wire::ListPodsRequest,
+    ) -> Result<Vec<wire::PodSummary>, CliError> {
+        let never = CancelOnDrop::new(Deadline(None));
+        let mut pods = Vec::new();
+        loop {
+            request.page_size = u32::MAX;
+            let page = cluster::list_pods_now(&self.cluster, &request, &never.token());
+            let page = page.map_err(|error| CliError::Request(error.to_string()))?;
+            pods.extend(page.pods);
+            request.page_token = page.next_page_token;
+            if request.page_token.is_empty() {
+                return Ok(pods);
+            }
+        }
+    }
+
+    pub(super) fn list_nodes(
+        &self,
+        label_selector: String,
+    ) -> Result<Vec<wire::NodeSummary>, CliError> {
+        let never = CancelOnDrop::new(Deadline(None));
+        let mut request = wire::ListNodesRequest { label_selector, ..Default::default() };
+        let mut nodes = Vec::new();
+        loop {
+            request.page_size = u32::MAX;
+            let snapshot = self.cluster.snapshot();
+            let page = cluster::list_nodes_now(&snapshot, &request, &never.token());
+            let page = page.map_err(|error| CliError::Request(error.to_string()))?;
+            nodes.extend(page.nodes);
+            request.page_token = page.next_page_token;
+            if request.page_token.is_empty() {
+                return Ok(nodes);
+            }
+        }
+    }
+
+    pub(super) fn list_pending(
+        &self,
+        request: &wire::ListPendingRequest,
+    ) -> Result<wire::ListPendingResponse, CliError> {
+        let Local { cluster, profiles, tie_break, .. } = self;
+        cluster::pending::list(cluster, profiles, *tie_break, request, &|| false)
+            .map_err(|error| CliError::Request(error.to_string()))
+    }
+
+    pub(super) fn cluster(&self) -> wire::GetClusterResponse {
+        wire::GetClusterResponse {
+            scheduler_names: self.profiles.names().map(str::to_owned).collect(),
+            decidable: true,
+            ..cluster::sizes(&self.cluster)
+        }
+    }
+
     /// Reason why the dump's pod `namespace/name` was refused.
     pub(in crate::cli) fn refusal_of(&self, name: &str) -> Option<&Refused> {
         let object = format!("Pod `{name}`");
@@ -116,11 +203,6 @@ impl Local {
             return 0;
         }
         pod.spec.and_then(|spec| spec.priority).unwrap_or(0)
-    }
-
-    /// Takes a running pod off its node, so that it can be decided as if it were pending.
-    pub(in crate::cli) fn take_off(&self, key: PodKey) {
-        self.cluster.apply(vec![Delta::DeletePod { key, uid: None }]);
     }
 
     pub(super) fn fork(&mut self, what_if: String) {
@@ -328,7 +410,7 @@ impl Local {
 
     /// Makes a pod what the API server would store.
     fn admit(&self, pod: &mut core_v1::Pod) -> Result<Option<wire::Admission>, CliError> {
-        admission::admit(&self.cluster, Some(pod), true)
+        admission::admit(&self.cluster, &self.profiles, Some(pod), true)
             .map_err(|error| CliError::Request(error.to_string()))
     }
 
@@ -351,7 +433,7 @@ fn admit_written(cluster: &Cluster, pods: &[core_v1::Pod]) -> Vec<String> {
             // What every pod gets alike changes nothing for a pod that is on its node, or that is admitted when it is
             // placed.
             Ok(changes) if changes.filled.iter().all(|it| is_usual(&it.source)) => {}
-            Ok(_) => deltas.extend(cluster.compile_pod(&admitted).map(Delta::UpsertPod)),
+            Ok(_) => deltas.extend(cluster.compile_reported_pod(&admitted).map(Delta::UpsertPod)),
             Err(error) if error.missing.is_some() => {
                 notes.push(format!("{}: {error}", manifest::name_of(pod)));
             }

@@ -1,9 +1,10 @@
 //! A running server, called on its live cluster or in a session.
 
 use berth_client::Client;
+use berth_engine::PodKey;
 use berth_engine::workload::DaemonNode;
 use berth_proto::berth_v1::{
-    self as wire, BatchEntry, ExplainRequest, ExplainResponse, GetClusterRequest,
+    self as wire, BatchEntry, ExplainRequest, ExplainResponse, GetClusterRequest, GetPodRequest,
     ListCandidatesRequest, ListCandidatesResponse, ListNodesRequest, PlaceBatchRequest,
     PlaceBatchResponse, PreemptOptions, PreemptRequest, PreemptResponse,
     SessionServiceApplyRequest, SessionServiceCloseRequest, SessionServiceOpenRequest,
@@ -20,6 +21,8 @@ const CHANGES_PER_APPLY: usize = 500;
 
 /// Number of nodes in one response.
 const NODES_PER_PAGE: u32 = 5_000;
+/// Number of pods with their objects in one response.
+const OBJECTS_PER_PAGE: u32 = 500;
 
 /// One connection to a server.
 pub(in crate::cli) struct Remote {
@@ -72,8 +75,14 @@ impl Remote {
         node_names: Vec<String>,
     ) -> Result<ExplainResponse, CliError> {
         let (tie_break, session_id) = (self.tie_break, self.session_id.clone());
-        let request =
-            ExplainRequest { pod: Some(pod), tie_break, node_names, session_id, admit: true };
+        let request = ExplainRequest {
+            pod: Some(pod),
+            tie_break,
+            node_names,
+            session_id,
+            admit: true,
+            key: None,
+        };
         self.answer(self.client.placement(0).explain(request).await)
     }
 
@@ -89,6 +98,7 @@ impl Remote {
             nominate: false,
             session_id: self.session_id.clone(),
             admit: true,
+            key: None,
         };
         self.answer(self.client.preemption().preempt(request).await)
     }
@@ -104,6 +114,7 @@ impl Remote {
             options: Some(options),
             session_id: self.session_id.clone(),
             admit: true,
+            key: None,
         };
         self.answer(self.client.preemption().list_candidates(request).await)
     }
@@ -126,6 +137,68 @@ impl Remote {
         self.answer(self.client.autoscaler().headroom(request).await)
     }
 
+    pub(super) async fn pod(&self, key: &PodKey) -> Result<Option<wire::GetPodResponse>, CliError> {
+        let key = wire::PodKey {
+            namespace: key.namespace.to_string(),
+            name: key.name.to_string(),
+            uid: String::new(),
+        };
+        let request = GetPodRequest { key: Some(key), session_id: self.session_id.clone() };
+        match self.client.cluster().get_pod(request).await {
+            Err(status) if status.code() == tonic::Code::NotFound => Ok(None),
+            answer => self.answer(answer).map(Some),
+        }
+    }
+
+    pub(super) async fn list_pods(
+        &self,
+        mut request: wire::ListPodsRequest,
+    ) -> Result<Vec<wire::PodSummary>, CliError> {
+        request.session_id.clone_from(&self.session_id);
+        request.page_size = if request.with_objects { OBJECTS_PER_PAGE } else { NODES_PER_PAGE };
+        let mut pods = Vec::new();
+        loop {
+            let page = self.answer(self.client.cluster().list_pods(request.clone()).await)?;
+            pods.extend(page.pods);
+            request.page_token = page.next_page_token;
+            if request.page_token.is_empty() {
+                return Ok(pods);
+            }
+        }
+    }
+
+    pub(super) async fn list_nodes(
+        &self,
+        label_selector: String,
+    ) -> Result<Vec<wire::NodeSummary>, CliError> {
+        let session_id = self.session_id.clone();
+        let page_size = NODES_PER_PAGE;
+        let mut request =
+            ListNodesRequest { page_size, label_selector, session_id, ..Default::default() };
+        let mut nodes = Vec::new();
+        loop {
+            let page = self.answer(self.client.cluster().list_nodes(request.clone()).await)?;
+            nodes.extend(page.nodes);
+            request.page_token = page.next_page_token;
+            if request.page_token.is_empty() {
+                return Ok(nodes);
+            }
+        }
+    }
+
+    pub(super) async fn list_pending(
+        &self,
+        mut request: wire::ListPendingRequest,
+    ) -> Result<wire::ListPendingResponse, CliError> {
+        request.session_id.clone_from(&self.session_id);
+        self.answer(self.client.cluster().list_pending(request).await)
+    }
+
+    pub(super) async fn cluster(&self) -> Result<wire::GetClusterResponse, CliError> {
+        let request = GetClusterRequest { session_id: self.session_id.clone() };
+        self.answer(self.client.cluster().get_cluster(request).await)
+    }
+
     pub(super) fn has_session(&self) -> bool {
         !self.session_id.is_empty()
     }
@@ -139,24 +212,10 @@ impl Remote {
 
     /// The nodes, as the controller of DaemonSets reads them, by name.
     pub(super) async fn daemon_nodes(&self) -> Result<Vec<DaemonNode>, CliError> {
-        let mut nodes = Vec::new();
-        let mut page_token = String::new();
-        loop {
-            let request = ListNodesRequest {
-                page_size: NODES_PER_PAGE,
-                page_token,
-                label_selector: String::new(),
-                session_id: self.session_id.clone(),
-            };
-            let page = self.answer(self.client.cluster().list_nodes(request).await)?;
-            nodes.extend(page.nodes.into_iter().map(|node| {
-                DaemonNode::listed(&node.name, node.labels, node.taints.iter().map(String::as_str))
-            }));
-            page_token = page.next_page_token;
-            if page_token.is_empty() {
-                return Ok(nodes);
-            }
-        }
+        let nodes = self.list_nodes(String::new()).await?.into_iter().map(|node| {
+            DaemonNode::listed(&node.name, node.labels, node.taints.iter().map(String::as_str))
+        });
+        Ok(nodes.collect())
     }
 
     /// Applies changes to the session; returns the index and reason of refused ones. With `keep_existing`, objects that
@@ -192,8 +251,7 @@ impl Remote {
     }
 
     pub(super) async fn counts(&self) -> Result<Counts, CliError> {
-        let request = GetClusterRequest { session_id: self.session_id.clone() };
-        let cluster = self.answer(self.client.cluster().get_cluster(request).await)?;
+        let cluster = self.cluster().await?;
         let n_orphaned_pods = u64::from(cluster.n_orphaned_pods);
         let n_known = u64::from(cluster.n_pods) + u64::from(cluster.n_pending_pods);
         Ok(Counts {

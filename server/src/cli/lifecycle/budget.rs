@@ -82,7 +82,8 @@ pub(super) fn run(args: &BudgetArgs, unknown_fields: UnknownFields) -> Result<Ex
         budgets.push(of_budget.write_into(budget.value));
         figures.push(of_budget);
     }
-    let mut request = EvictRequest { pod: None, pdbs: budgets, dry_run: true, now: Some(now) };
+    let mut request =
+        EvictRequest { pod: None, pdbs: budgets, dry_run: true, now: Some(now), key: None };
     let mut evictions = objects.ask(&args.files, |pod| {
         request.pod = Some(pod.clone());
         disruption::evict(&request)

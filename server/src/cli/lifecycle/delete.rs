@@ -16,6 +16,7 @@ use berth_proto::berth_v1::{
 use berth_proto::core_v1::Pod;
 use serde::Serialize;
 
+use super::named::NamedArgs;
 use super::{moment, objects, phase};
 use crate::cli::output::{self, Format};
 use crate::cli::{CliError, manifest};
@@ -32,9 +33,12 @@ use plan::{Assumptions, Plan};
                   the pod was refused or cannot be read; 2 for a wrong command line."
 )]
 pub(super) struct DeleteArgs {
-    /// A file with one pod, as kubectl writes it; `-` for standard input
+    /// A file with one pod, as kubectl writes it (`-` for standard input), or a pod of the cluster: `namespace/name`, or
+    /// `pod/name` with `-n`
     #[arg(value_name = "POD")]
     file: PathBuf,
+    #[command(flatten)]
+    named: NamedArgs,
     /// Grace period of the request, in seconds; 0 deletes by force [default: the pod's own]
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     grace_period: Option<i64>,
@@ -70,7 +74,7 @@ struct DeleteOutput<'a> {
 /// A file that cannot be read, not exactly one pod, a refused pod.
 pub(super) fn run(args: &DeleteArgs, unknown_fields: UnknownFields) -> Result<ExitCode, CliError> {
     let at = args.at.unwrap_or_else(|| Time::from_unix_seconds(clock::unix_seconds()));
-    let (pod, mut objects) = objects::read_pod(&args.file, unknown_fields)?;
+    let (pod, mut objects) = args.named.read_pod(&args.file, unknown_fields)?;
     let nodes = objects.take_nodes();
     let name = manifest::name_of(&pod.value);
     if plan::is_stopping(&pod.value) && args.assumptions.is_about_exits() {
@@ -110,8 +114,12 @@ fn decide(
 ) -> Result<(ApplyDeleteResponse, Option<Plan>), ModelError> {
     let options =
         PodDeleteOptions { grace_period_seconds: args.grace_period, ..PodDeleteOptions::default() };
-    let request =
-        ApplyDeleteRequest { pod: Some(pod.clone()), options: Some(options), now: Some(at) };
+    let request = ApplyDeleteRequest {
+        pod: Some(pod.clone()),
+        options: Some(options),
+        now: Some(at),
+        key: None,
+    };
     let delete = termination::apply_delete(&request)?;
     let plan = plan::of(pod, &delete, at, &args.assumptions)?;
     Ok((delete, plan))

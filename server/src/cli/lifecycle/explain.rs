@@ -13,6 +13,7 @@ use berth_proto::berth_v1::{
 use berth_proto::core_v1::{Node, Pod};
 
 use super::moment::{self, NowArgs};
+use super::named::NamedArgs;
 use super::{conditions, objects};
 use crate::cli::output::{self, Format};
 use crate::cli::{CliError, manifest};
@@ -25,9 +26,12 @@ use crate::feed::file::UnknownFields;
     after_help = "The last column names rules: `berth rule L-TERM-9` prints one, and docs/spec/lifecycle.md has all of them.\n\nExit status: 0 when the pod was explained; 1 when it was refused or cannot be read; 2 for a wrong command line."
 )]
 pub(super) struct ExplainArgs {
-    /// A file with one pod, as kubectl writes it, and perhaps with its node and its claims; `-` for standard input
+    /// A file with one pod, as kubectl writes it, and perhaps with its node and its claims (`-` for standard input), or a
+    /// pod of the cluster: `namespace/name`, or `pod/name` with `-n`
     #[arg(value_name = "POD")]
     file: PathBuf,
+    #[command(flatten)]
+    named: NamedArgs,
     /// A file with the pod's node, for what its heartbeat and taints mean to the pod [default: the node in the pod's
     /// file, else a ready node without taints]
     #[arg(long, value_name = "FILE")]
@@ -45,7 +49,7 @@ pub(super) struct ExplainArgs {
 /// A file that cannot be read, not exactly one pod, a refused pod or node, a node that is not the pod's.
 pub(super) fn run(args: &ExplainArgs, unknown_fields: UnknownFields) -> Result<ExitCode, CliError> {
     let now = args.now.get();
-    let (pod, mut objects) = objects::read_pod(&args.file, unknown_fields)?;
+    let (pod, mut objects) = args.named.read_pod(&args.file, unknown_fields)?;
     let node = match args.node.as_deref() {
         Some(file) => node_of(&pod.value, file, unknown_fields)?,
         None => objects.take_nodes().of(&pod.value).cloned(),

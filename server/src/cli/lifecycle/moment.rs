@@ -52,7 +52,7 @@ pub(super) fn relative(time: Option<&Time>, now: Time) -> String {
 }
 
 /// Formats seconds in their two largest units: `42s`, `4m10s`, `3h`, `2d4h`.
-pub(super) fn span(seconds: u64) -> String {
+pub(in crate::cli) fn span(seconds: u64) -> String {
     let in_units = |large: u64, large_name: char, small: u64, small_name: char| {
         let (whole, rest) = (seconds / large, seconds % large / small);
         match rest {

@@ -67,19 +67,18 @@ pub(super) fn read(files: &[PathBuf], unknown_fields: UnknownFields) -> Result<O
     Ok(objects)
 }
 
-/// Reads the one pod of a file, and the other objects of the file.
+/// Takes the one pod out of the objects that `word` names.
 ///
 /// # Errors
-/// The errors of [`read`], and any other number of pods, refused ones included.
-pub(super) fn read_pod(
-    file: &Path,
-    unknown_fields: UnknownFields,
+/// Any other number of pods, refused ones included.
+pub(super) fn one_pod(
+    word: &Path,
+    mut objects: Objects,
 ) -> Result<(Located<Pod>, Objects), CliError> {
-    let mut objects = read(&[file.to_owned()], unknown_fields)?;
     let n_refused = objects.n_refused;
     let pods = std::mem::take(&mut objects.pods);
     let [pod] = <[Located<Pod>; 1]>::try_from(pods).map_err(|pods| {
-        let (file, n_pods) = (file.display(), output::count(pods.len(), "pod"));
+        let (file, n_pods) = (word.display(), output::count(pods.len(), "pod"));
         CliError::Request(format!(
             "`{file}` holds {n_pods} ({n_refused} refused), one is asked about at a time"
         ))

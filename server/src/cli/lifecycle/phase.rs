@@ -11,7 +11,7 @@ use berth_proto::core_v1::{Node, Pod};
 use serde::Serialize;
 
 use super::moment::NowArgs;
-use super::objects;
+use super::named::NamedArgs;
 use crate::cli::CliError;
 use crate::cli::output::{self, Format};
 use crate::feed::file::UnknownFields;
@@ -20,9 +20,12 @@ use crate::feed::file::UnknownFields;
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = super::EXIT_STATUS)]
 pub(super) struct PhaseArgs {
-    /// Files with pods and their nodes, as kubectl writes them; `-` for standard input [default of a node: ready]
-    #[arg(value_name = "FILE", required = true)]
+    /// Files with pods and their nodes, as kubectl writes them (`-` for standard input; a node that is in none is ready), or
+    /// pods of the cluster: `namespace/name`, or `pod/name` with `-n`
+    #[arg(value_name = "POD", required = true)]
     files: Vec<PathBuf>,
+    #[command(flatten)]
+    named: NamedArgs,
     #[command(flatten)]
     now: NowArgs,
     /// Output format
@@ -53,7 +56,7 @@ struct Phase<'a> {
 /// A file that cannot be read, files without a pod.
 pub(super) fn run(args: &PhaseArgs, unknown_fields: UnknownFields) -> Result<ExitCode, CliError> {
     let now = args.now.get();
-    let mut objects = objects::read(&args.files, unknown_fields)?;
+    let mut objects = args.named.read(&args.files, unknown_fields)?;
     let nodes = objects.take_nodes();
     let answers = objects.ask(&args.files, |pod| evaluate(pod, nodes.of(pod), now))?;
     let phases: Vec<Phase<'_>> = answers

@@ -7,7 +7,7 @@ use berth_engine::lifecycle::pressure;
 use berth_proto::berth_v1::QosClassRequest;
 use serde_json::{Value, json};
 
-use super::objects;
+use super::named::NamedArgs;
 use crate::cli::CliError;
 use crate::cli::output::{self, Format};
 use crate::feed::file::UnknownFields;
@@ -16,9 +16,12 @@ use crate::feed::file::UnknownFields;
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = super::EXIT_STATUS)]
 pub(super) struct QosArgs {
-    /// Files with pods, as kubectl writes them; `-` for standard input
-    #[arg(value_name = "FILE", required = true)]
+    /// Files with pods, as kubectl writes them (`-` for standard input), or pods of the cluster: `namespace/name`, or
+    /// `pod/name` with `-n`
+    #[arg(value_name = "POD", required = true)]
     files: Vec<PathBuf>,
+    #[command(flatten)]
+    named: NamedArgs,
     /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
     output: Format,
@@ -29,9 +32,10 @@ pub(super) struct QosArgs {
 /// # Errors
 /// A file that cannot be read, files without a pod.
 pub(super) fn run(args: &QosArgs, unknown_fields: UnknownFields) -> Result<ExitCode, CliError> {
-    let mut objects = objects::read(&args.files, unknown_fields)?;
-    let answers = objects
-        .ask(&args.files, |pod| pressure::qos_class(&QosClassRequest { pod: Some(pod.clone()) }))?;
+    let mut objects = args.named.read(&args.files, unknown_fields)?;
+    let answers = objects.ask(&args.files, |pod| {
+        pressure::qos_class(&QosClassRequest { pod: Some(pod.clone()), key: None })
+    })?;
     let list: Vec<Value> = answers
         .iter()
         .map(|(pod, answer)| json!({"pod": pod, "qosClass": answer.qos_class}))

@@ -39,7 +39,7 @@ impl Change {
     pub(in crate::cli) fn compile(&self, cluster: &Cluster) -> Result<Delta, ModelError> {
         Ok(match self {
             Change::Node(node) => Delta::UpsertNode(cluster.compile_node(node)?),
-            Change::Pod(pod) => Delta::UpsertPod(cluster.compile_pod(pod)?),
+            Change::Pod(pod) => Delta::UpsertPod(cluster.compile_reported_pod(pod)?),
             Change::Object(object) => {
                 Delta::UpsertObject(cluster.compile_object(object.as_wire())?)
             }

@@ -197,7 +197,7 @@ fn compile_object(cluster: &Cluster, object: Located<WrittenObject>) -> Compiled
 fn compile_pod(cluster: &Cluster, pod: Located<impl Borrow<core_v1::Pod>>) -> CompiledItem {
     let Located { value, location } = pod;
     let pod = value.borrow();
-    match cluster.compile_pod(pod) {
+    match cluster.compile_reported_pod(pod) {
         Ok(value) => Parsed::Pod(Located { value, location }),
         Err(error) => refuse(location, object_name("Pod", pod.metadata.as_ref()), error),
     }

@@ -122,7 +122,7 @@ impl ObjectChange {
         let delta = if is_over {
             Ok(who.deletion())
         } else {
-            cluster.compile_pod(&pod).map(Delta::UpsertPod)
+            cluster.compile_reported_pod(&pod).map(Delta::UpsertPod)
         };
         let version = version_of(metadata);
         let pod = keeps_pods.then(|| Box::new(pod));

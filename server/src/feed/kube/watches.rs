@@ -129,6 +129,11 @@ impl Watches {
         ))
     }
 
+    /// Whether the last request for any kind failed.
+    pub(crate) fn has_trouble(&self) -> bool {
+        Resource::ALL.into_iter().any(|resource| self.of(resource).trouble.is_some())
+    }
+
     fn of(&self, resource: Resource) -> MutexGuard<'_, Watch> {
         // Plain values: a panic elsewhere cannot leave them half written.
         self.kinds[resource.index()].lock().unwrap_or_else(PoisonError::into_inner)

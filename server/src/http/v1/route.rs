@@ -106,6 +106,9 @@ fn calls() -> Vec<Option<Route>> {
         "/v1/ledger/get-fence" "LifecycleService/GetFence" GetFenceRequest -> GetFenceResponse;
         "/v1/ledger/check-token" "LifecycleService/CheckToken" CheckTokenRequest -> CheckTokenResponse;
         "/v1/ledger/list-records" "LifecycleService/ListLedgerRecords" ListLedgerRecordsRequest -> ListLedgerRecordsResponse;
+        "/v1/get-pod" "ClusterService/GetPod" GetPodRequest -> GetPodResponse;
+        "/v1/list-pods" "ClusterService/ListPods" ListPodsRequest -> ListPodsResponse;
+        "/v1/list-pending" "ClusterService/ListPending" ListPendingRequest -> ListPendingResponse;
         "/v1/sessions/open" "SessionService/Open" SessionServiceOpenRequest -> SessionServiceOpenResponse;
         "/v1/sessions/apply" "SessionService/Apply" SessionServiceApplyRequest -> SessionServiceApplyResponse;
         "/v1/sessions/commit" "SessionService/Commit" SessionServiceCommitRequest -> SessionServiceCommitResponse;

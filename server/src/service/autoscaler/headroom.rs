@@ -13,6 +13,7 @@ use crate::service::State;
 use crate::service::Target;
 use crate::service::admission;
 use crate::service::convert;
+use crate::service::named;
 
 /// Number of copies to place where the request has none, and its maximum.
 pub(crate) const DEFAULT_LIMIT: u32 = 10_000;
@@ -36,17 +37,16 @@ pub(crate) fn headroom(
     request: HeadroomRequest,
     cancelled: &dyn Fn() -> bool,
 ) -> Result<HeadroomResponse, CallError> {
-    let HeadroomRequest { session_id: _, pod, tie_break, node_names, limit, max_nodes, admit } =
-        request;
+    let HeadroomRequest { pod, key, tie_break, node_names, limit, max_nodes, admit, .. } = request;
     let tie_break = convert::tie_break(tie_break.as_ref(), configured)?;
     let limit = match limit {
         0 => DEFAULT_LIMIT,
         1..=MAX_LIMIT => limit,
         _ => return Err(CallError::field("limit", format!("is more than {MAX_LIMIT}"))),
     };
-    let mut template = pod.map(template);
-    let admission = admission::admit(cluster, template.as_mut(), admit)?;
-    let (pod, policy) = convert::pod_to_place(cluster, profiles, template.as_ref())?;
+    let mut template = template(named::as_it_is(cluster, pod, key.as_ref())?);
+    let admission = admission::admit(cluster, profiles, Some(&mut template), admit)?;
+    let (pod, policy) = convert::pod_to_place(cluster, profiles, Some(&template))?;
     let headroom = cluster.headroom(&engine::HeadroomRequest {
         pod: &pod,
         policy,

@@ -103,7 +103,12 @@ fn decide(
     drop(busy);
     for result in &results {
         match result {
-            Ok(decision) => state.metrics.count_decision(Ok(decision), target.is_hypothetical()),
+            Ok(decision) => {
+                state.metrics.count_decision(Ok(decision), target.is_hypothetical());
+                if !target.is_hypothetical() {
+                    state.watchers.tell(decision);
+                }
+            }
             Err(_) => state.metrics.count_refused(1),
         }
     }

@@ -300,7 +300,8 @@ async fn refused_requests_name_their_field() {
         let PreemptRequest { pod, tie_break, options, session_id, .. } = request.clone();
         let status = preempt(world, request).await.unwrap_err();
         assert_eq!((status.code(), violation(&status)), (Code::InvalidArgument, expected.clone()));
-        let request = ListCandidatesRequest { pod, tie_break, options, session_id, admit: false };
+        let request =
+            ListCandidatesRequest { pod, tie_break, options, session_id, admit: false, key: None };
         let status = world.preemption.list_candidates(request).await.unwrap_err();
         assert_eq!((status.code(), violation(&status)), (Code::InvalidArgument, expected));
     };

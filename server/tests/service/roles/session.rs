@@ -3,10 +3,11 @@
 use berth_proto::berth_v1::autoscaler_service_client::AutoscalerServiceClient;
 use berth_proto::berth_v1::{
     BatchEntry, ChooseScaleInRequest, ConsolidateRequest, ExplainRequest, FitRequest,
-    GetClusterRequest, HeadroomRequest, ListCandidatesRequest, ListNodesRequest, ListPodsRequest,
-    PlaceBatchRequest, PlaceMode, PlaceStreamRequest, PreemptRequest, SessionServiceApplyRequest,
-    SessionServiceCloseRequest, SessionServiceCommitRequest, SessionServiceOpenRequest,
-    SimulateDrainRequest, SimulateScaleUpRequest, place_result,
+    GetClusterRequest, GetPodRequest, HeadroomRequest, ListCandidatesRequest, ListNodesRequest,
+    ListPendingRequest, ListPodsRequest, PlaceBatchRequest, PlaceMode, PlaceStreamRequest,
+    PreemptRequest, SessionServiceApplyRequest, SessionServiceCloseRequest,
+    SessionServiceCommitRequest, SessionServiceOpenRequest, SimulateDrainRequest,
+    SimulateScaleUpRequest, place_result,
 };
 use tonic::{Code, Status};
 
@@ -38,6 +39,8 @@ async fn ask_all(world: &World, user: &str, id: &str) -> Vec<(&'static str, Resu
         ask!(world.cluster(), get_cluster, GetClusterRequest {}),
         ask!(world.cluster(), list_nodes, ListNodesRequest {}),
         ask!(world.cluster(), list_pods, ListPodsRequest {}),
+        ask!(world.cluster(), get_pod, GetPodRequest {}),
+        ask!(world.cluster(), list_pending, ListPendingRequest {}),
         ask!(autoscaler, simulate_scale_up, SimulateScaleUpRequest {}),
         ask!(autoscaler, simulate_drain, SimulateDrainRequest {}),
         ask!(autoscaler, headroom, HeadroomRequest {}),
