@@ -15,6 +15,7 @@ use super::pending::Pending;
 use super::plugin_set::PluginSet;
 use super::queue::{Batch, GroupTurn};
 use crate::apiserver::status::{NominatedNode, UnscheduledReason};
+use crate::service::watchers::Watchers;
 use crate::telemetry::Metrics;
 
 /// Outcome of one pod's attempt.
@@ -83,6 +84,8 @@ pub(super) struct Attempt<'a> {
     pub(super) policy: &'a Policy,
     pub(super) tie_break: TieBreak,
     pub(super) metrics: &'a Metrics,
+    /// Those who are told of decisions.
+    pub(super) watchers: &'a Watchers,
     /// Whether pods may evict others.
     pub(super) may_preempt: bool,
 }
@@ -110,6 +113,7 @@ impl Attempt<'_> {
             gang,
             cancelled: &|| false,
         });
+        outcome.results.iter().flatten().for_each(|decision| self.watchers.tell(decision));
         let refused = batch.group.as_ref().filter(|_| is_refused(&outcome));
         let refused = refused.map(|turn| Refused::of(turn, batch.pods.len(), &outcome));
         let mut results = outcome.results.into_iter();

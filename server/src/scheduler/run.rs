@@ -164,6 +164,7 @@ fn decide(shared: &Shared, batch: &Batch) -> Vec<Outcome> {
         policy,
         tie_break: shared.state.tie_break,
         metrics: &shared.state.metrics,
+        watchers: &shared.state.watchers,
         may_preempt: !shared.options.hand_off,
     };
     attempt.decide(batch)

@@ -138,6 +138,9 @@ fn list_candidates_now(
 fn count(state: &State, target: &Target, attempt: Result<&Preemption, &berth_engine::EngineError>) {
     let decided = attempt.map(|attempt| &attempt.decision);
     state.metrics.count_decision(decided, target.is_hypothetical());
+    if let (Ok(decision), false) = (decided, target.is_hypothetical()) {
+        state.watchers.tell(decision);
+    }
     if let Ok(Preemption { post_filter: Some(post_filter), .. }) = attempt {
         state.metrics.count_preemption(post_filter);
     }

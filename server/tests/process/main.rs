@@ -4,6 +4,7 @@
 //! The ledger's tests are here too: `crash` replays their workload against the binary.
 #![cfg(test)]
 
+mod by_name;
 mod cli;
 mod crash;
 mod drain;

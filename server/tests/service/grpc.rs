@@ -10,6 +10,7 @@ mod feed;
 mod gang;
 mod lifecycle;
 mod malformed;
+mod named;
 mod objects;
 mod placement;
 mod preemption;

@@ -99,6 +99,9 @@ fn of_entry(at: usize, error: CallError) -> CallError {
 fn count(state: &State, target: &Target, decided: &engine::BatchOutcome) {
     for result in &decided.results {
         state.metrics.count_decision(result.as_ref(), target.is_hypothetical());
+        if let (Ok(decision), false) = (result, target.is_hypothetical()) {
+            state.watchers.tell(decision);
+        }
     }
     for preempted in decided.gang.iter().flat_map(|gang| &gang.preemptions) {
         state.metrics.count_preemption(&preempted.post_filter);
