@@ -279,6 +279,7 @@ fn selects(pod: &Pod, node: &Node) -> bool {
 #[tonic::async_trait]
 impl ClusterService for FakeServer {
     type SyncStream = ReceiverStream<Result<SyncResponse, Status>>;
+    type WatchStream = ReceiverStream<Result<WatchResponse, Status>>;
 
     async fn sync(
         &self,
@@ -364,6 +365,21 @@ impl ClusterService for FakeServer {
         let next_page_token = next_page_token.unwrap_or_default();
         Ok(Response::new(ListPodsResponse { pods, next_page_token, generation: 5 }))
     }
+
+    async fn get_pod(&self, _: Request<GetPodRequest>) -> Result<Response<GetPodResponse>, Status> {
+        Err(not_called())
+    }
+
+    async fn list_pending(
+        &self,
+        _: Request<ListPendingRequest>,
+    ) -> Result<Response<ListPendingResponse>, Status> {
+        Err(not_called())
+    }
+
+    async fn watch(&self, _: Request<WatchRequest>) -> Result<Response<Self::WatchStream>, Status> {
+        Err(not_called())
+    }
 }
 
 #[tonic::async_trait]
@@ -437,25 +453,25 @@ impl PlacementService for FakeServer {
         &self,
         _: Request<ConfirmRequest>,
     ) -> Result<Response<ConfirmResponse>, Status> {
-        Err(Status::unimplemented("the load generator does not call it"))
+        Err(not_called())
     }
 
     async fn extend(&self, _: Request<ExtendRequest>) -> Result<Response<ExtendResponse>, Status> {
-        Err(Status::unimplemented("the load generator does not call it"))
+        Err(not_called())
     }
 
     async fn release(
         &self,
         _: Request<ReleaseRequest>,
     ) -> Result<Response<ReleaseResponse>, Status> {
-        Err(Status::unimplemented("the load generator does not call it"))
+        Err(not_called())
     }
 
     async fn list_assumed(
         &self,
         _: Request<ListAssumedRequest>,
     ) -> Result<Response<ListAssumedResponse>, Status> {
-        Err(Status::unimplemented("the load generator does not call it"))
+        Err(not_called())
     }
 
     async fn explain(
@@ -475,4 +491,8 @@ impl PlacementService for FakeServer {
         let nodes = self.state().nodes.keys().map(verdict).collect();
         Ok(Response::new(ExplainResponse { nodes, ..ExplainResponse::default() }))
     }
+}
+
+fn not_called() -> Status {
+    Status::unimplemented("the load generator does not call it")
 }

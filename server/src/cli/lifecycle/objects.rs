@@ -52,9 +52,8 @@ pub(super) fn read(files: &[PathBuf], unknown_fields: UnknownFields) -> Result<O
     for refused in dump.refused.iter().chain(&dump.misspelt_kinds.listed) {
         objects.refuse(refused);
     }
-    let is_misspelt = |kind: &str| {
-        dump.misspelt_kinds.listed.iter().any(|fault| fault.object.starts_with(kind))
-    };
+    let is_misspelt =
+        |kind: &str| dump.misspelt_kinds.listed.iter().any(|fault| fault.object.starts_with(kind));
     let mut left: BTreeMap<String, usize> = dump.ignored_kinds;
     left.retain(|kind, _| !is_misspelt(kind));
     for workload in &dump.workloads {
