@@ -64,14 +64,7 @@ fn add_all(store: &Store, mut value: Value) -> Result<usize, LoadError> {
     };
     let mut n_added = 0;
     for (position, mut item) in items.into_iter().enumerate() {
-        if item.get("kind").is_none()
-            && let Some(kind) = list_kind.strip_suffix("List")
-            && let Value::Object(fields) = &mut item
-        {
-            // Items of a server's typed list have no kind of their own.
-            fields.insert("kind".into(), kind.into());
-            fields.insert("apiVersion".into(), api_version.clone().into());
-        }
+        fill_type(&mut item, &list_kind, &api_version);
         let kind = field::text(&item, "kind").to_owned();
         let is_served = crate::resource::by_kind(field::text(&item, "apiVersion"), &kind).is_some();
         if !is_served && !kind.is_empty() {
@@ -84,6 +77,23 @@ fn add_all(store: &Store, mut value: Value) -> Result<usize, LoadError> {
         }
     }
     Ok(n_added)
+}
+
+/// Fills in what the items of typed lists leave out, which is both fields, and what people leave out, which is the
+/// version.
+fn fill_type(item: &mut Value, list_kind: &str, list_version: &str) {
+    let Value::Object(fields) = item else { return };
+    if let (false, Some(kind)) = (fields.contains_key("kind"), list_kind.strip_suffix("List")) {
+        fields.insert("kind".into(), kind.into());
+        fields.insert("apiVersion".into(), list_version.into());
+    }
+    if fields.contains_key("apiVersion") {
+        return;
+    }
+    let kind = fields.get("kind").and_then(Value::as_str).unwrap_or_default();
+    if let Some(resource) = crate::resource::of_kind(kind) {
+        fields.insert("apiVersion".into(), resource.api_version().into());
+    }
 }
 
 /// Adds a namespace unless it exists.
@@ -174,11 +184,13 @@ mod tests {
         let zipped = zipped.finish().unwrap();
         let yaml = b"apiVersion: v1\nkind: NodeList\nitems:\n- metadata:\n    name: one\n";
         let one = br#"{"apiVersion":"v1","kind":"Node","metadata":{"name":"n"}}"#;
+        let by_kind = br#"{"kind":"List","items":[{"kind":"Node","metadata":{"name":"n"}}]}"#;
         for (name, bytes) in [
             ("list.json", list.as_bytes()),
             ("list.json.gz", &zipped),
             ("typed.yaml", &yaml[..]),
             ("one.json", &one[..]),
+            ("by-kind.json", &by_kind[..]),
         ] {
             let (store, outcome) = loaded(name, bytes);
             assert_eq!((outcome, store.n("Node")), (Ok(1), 1), "{name}");

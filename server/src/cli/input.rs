@@ -16,7 +16,8 @@ pub struct InputArgs {
     /// Read folders with their subfolders
     #[arg(short = 'R', long)]
     recursive: bool,
-    /// Namespace of the objects in files that name none; one that names another is refused [default: default]
+    /// Namespace of pods that are named without one, and of the objects in files that name none; one that names another
+    /// is refused [default: default]
     #[arg(short, long, value_name = "NAMESPACE")]
     namespace: Option<String>,
 }
@@ -28,6 +29,11 @@ impl InputArgs {
     /// The namespace, if one was given.
     pub(super) fn namespace(&self) -> Option<&str> {
         self.namespace.as_deref()
+    }
+
+    #[cfg(test)]
+    pub(super) fn in_namespace(name: &str) -> InputArgs {
+        InputArgs { namespace: Some(name.to_owned()), ..InputArgs::default() }
     }
 
     /// Reads the objects of a file, of standard input for `-`, or of the files of a folder by name; returns what each

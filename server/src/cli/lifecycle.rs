@@ -6,6 +6,7 @@ mod decide;
 mod delete;
 mod evict_order;
 mod explain;
+mod files;
 mod functions;
 mod gc;
 pub(super) mod moment;

@@ -59,7 +59,8 @@ fn preempt_now(
 ) -> Result<PreemptResponse, CallError> {
     let PreemptRequest { pod, key, tie_break, options, nominate: nominates, session_id: _, admit } =
         request;
-    let mut asked = named::to_place(target, pod, key.as_ref())?;
+    let mut asked = named::to_place(target, pod, key.as_ref())
+        .inspect_err(|_| state.metrics.count_refused(1))?;
     let admission = admission::admit(target, &state.profiles, Some(&mut asked.pod), admit)
         .inspect_err(|_| state.metrics.count_refused(1))?;
     let tie_break = convert::tie_break(tie_break.as_ref(), state.tie_break)?;
@@ -113,7 +114,8 @@ fn list_candidates_now(
     cancel: &Cancel,
 ) -> Result<ListCandidatesResponse, CallError> {
     let ListCandidatesRequest { pod, key, tie_break, options, session_id: _, admit } = request;
-    let mut asked = named::to_place(target, pod, key.as_ref())?;
+    let mut asked = named::to_place(target, pod, key.as_ref())
+        .inspect_err(|_| state.metrics.count_refused(1))?;
     let admission = admission::admit(target, &state.profiles, Some(&mut asked.pod), admit)
         .inspect_err(|_| state.metrics.count_refused(1))?;
     let tie_break = convert::tie_break(tie_break.as_ref(), state.tie_break)?;

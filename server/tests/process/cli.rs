@@ -213,7 +213,7 @@ async fn a_server_answers_as_a_file_does() {
     assert!(text.contains("either nothing speaks gRPC there"), "{text}");
     let named = format!("berth place --server {url} shop/low");
     let text = tokio::task::spawn_blocking(move || run(&named)).await.unwrap();
-    assert!(text.starts_with("! berth: `shop/low` is not a file; "), "{text}");
+    assert!(text.contains("\nshop/low  a1 "), "{text}");
     server.shutdown().await;
 }
 

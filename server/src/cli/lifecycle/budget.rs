@@ -11,8 +11,8 @@ use berth_proto::berth_v1::{EvictRequest, EvictResponse};
 use berth_proto::policy_v1::PodDisruptionBudget;
 use serde::Serialize;
 
+use super::files::FileArgs;
 use super::moment::NowArgs;
-use super::objects;
 use crate::cli::CliError;
 use crate::cli::output::{self, Format};
 use crate::feed::file::{Located, UnknownFields};
@@ -29,8 +29,10 @@ use figures::Figures;
 )]
 pub(super) struct BudgetArgs {
     /// Files with budgets, pods and their controllers, as kubectl writes them; `-` for standard input
-    #[arg(value_name = "FILE", required = true)]
+    #[arg(value_name = "FILE", required_unless_present = "filename")]
     files: Vec<PathBuf>,
+    #[command(flatten)]
+    input: FileArgs,
     /// Only this pod, as `namespace/name`; repeatable
     #[arg(long = "pod", value_name = "POD")]
     pods: Vec<String>,
@@ -61,9 +63,9 @@ struct Eviction<'a> {
 /// A file that cannot be read, files without a budget or a pod, a refused budget, a pod that no file has.
 pub(super) fn run(args: &BudgetArgs, unknown_fields: UnknownFields) -> Result<ExitCode, CliError> {
     let now = args.now.get();
-    let mut objects = objects::read(&args.files, unknown_fields)?;
+    let mut objects = args.input.read(&args.files, unknown_fields)?;
     if objects.budgets.is_empty() {
-        return Err(objects::holds_no(&args.files, "PodDisruptionBudget"));
+        return Err(objects.hold_no("PodDisruptionBudget"));
     }
     let controllers = figures::controllers(&objects.others);
     let mut figures = Vec::new();
@@ -84,7 +86,7 @@ pub(super) fn run(args: &BudgetArgs, unknown_fields: UnknownFields) -> Result<Ex
     }
     let mut request =
         EvictRequest { pod: None, pdbs: budgets, dry_run: true, now: Some(now), key: None };
-    let mut evictions = objects.ask(&args.files, |pod| {
+    let mut evictions = objects.ask(|pod| {
         request.pod = Some(pod.clone());
         disruption::evict(&request)
     })?;

@@ -20,7 +20,7 @@ use crate::feed::file::UnknownFields;
 pub(super) struct ConditionsArgs {
     /// Files with pods and their nodes, as kubectl writes them (`-` for standard input; a node that is in none is ready), or
     /// pods of the cluster: `namespace/name`, or `pod/name` with `-n`
-    #[arg(value_name = "POD", required = true)]
+    #[arg(value_name = "POD", required_unless_present = "filename")]
     files: Vec<PathBuf>,
     #[command(flatten)]
     named: NamedArgs,
@@ -49,7 +49,7 @@ pub(super) fn run(
     let now = args.now.get();
     let mut objects = args.named.read(&args.files, unknown_fields)?;
     let nodes = objects.take_nodes();
-    let answers = objects.ask(&args.files, |pod| phase::evaluate(pod, nodes.of(pod), now))?;
+    let answers = objects.ask(|pod| phase::evaluate(pod, nodes.of(pod), now))?;
     let pods: Vec<Conditions<'_>> = answers
         .iter()
         .map(|(pod, answer)| {

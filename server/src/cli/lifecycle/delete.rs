@@ -35,8 +35,8 @@ use plan::{Assumptions, Plan};
 pub(super) struct DeleteArgs {
     /// A file with one pod, as kubectl writes it (`-` for standard input), or a pod of the cluster: `namespace/name`, or
     /// `pod/name` with `-n`
-    #[arg(value_name = "POD")]
-    file: PathBuf,
+    #[arg(value_name = "POD", required_unless_present = "filename")]
+    file: Option<PathBuf>,
     #[command(flatten)]
     named: NamedArgs,
     /// Grace period of the request, in seconds; 0 deletes by force [default: the pod's own]
@@ -74,7 +74,7 @@ struct DeleteOutput<'a> {
 /// A file that cannot be read, not exactly one pod, a refused pod.
 pub(super) fn run(args: &DeleteArgs, unknown_fields: UnknownFields) -> Result<ExitCode, CliError> {
     let at = args.at.unwrap_or_else(|| Time::from_unix_seconds(clock::unix_seconds()));
-    let (pod, mut objects) = args.named.read_pod(&args.file, unknown_fields)?;
+    let (pod, mut objects) = args.named.read_pod(args.file.as_ref(), unknown_fields)?;
     let nodes = objects.take_nodes();
     let name = manifest::name_of(&pod.value);
     if plan::is_stopping(&pod.value) && args.assumptions.is_about_exits() {

@@ -9,7 +9,8 @@ use berth_proto::berth_v1::{PodUsage, RankForEvictionRequest, RankForEvictionRes
 use berth_proto::core_v1::Pod;
 use serde_json::Value;
 
-use super::objects::{self, Objects};
+use super::files::FileArgs;
+use super::objects::Objects;
 use crate::cli::output::{self, Format};
 use crate::cli::{CliError, manifest};
 use crate::feed::file::{self, UnknownFields};
@@ -19,8 +20,10 @@ use crate::feed::file::{self, UnknownFields};
 #[command(after_help = super::EXIT_STATUS)]
 pub(super) struct EvictOrderArgs {
     /// Files with the pods of the node, as kubectl writes them; `-` for standard input
-    #[arg(value_name = "FILE", required = true)]
+    #[arg(value_name = "FILE", required_unless_present = "filename")]
     files: Vec<PathBuf>,
+    #[command(flatten)]
+    input: FileArgs,
     /// The node, if the files have pods of several
     #[arg(long, value_name = "NAME")]
     node: Option<String>,
@@ -50,7 +53,7 @@ pub(super) fn run(
     args: &EvictOrderArgs,
     unknown_fields: UnknownFields,
 ) -> Result<ExitCode, CliError> {
-    let mut objects = objects::read(&args.files, unknown_fields)?;
+    let mut objects = args.input.read(&args.files, unknown_fields)?;
     let usage = usage(&args.usage)?;
     let names: BTreeSet<String> =
         objects.pods.iter().map(|pod| manifest::name_of(&pod.value)).collect();
@@ -59,7 +62,7 @@ pub(super) fn run(
         return Err(CliError::Request(format!("`{file}`: `{unknown}`: no file has this pod")));
     }
     keep_those_of_one_node(&mut objects, args)?;
-    let running = objects.ask(&args.files, |pod| {
+    let running = objects.ask(|pod| {
         let usage = usage.get(&manifest::name_of(pod)).cloned();
         Ok(RankedPod { pod: Some(pod.clone()), usage, is_static: is_static(pod) })
     })?;
@@ -120,7 +123,7 @@ fn keep_those_of_one_node(objects: &mut Objects, args: &EvictOrderArgs) -> Resul
     let node = match (&args.node, nodes.len()) {
         (Some(node), _) => node.clone(),
         (None, 1) => nodes.first().map(|node| (*node).to_owned()).unwrap_or_default(),
-        (None, 0) => return Err(objects::holds_no(&args.files, "Pod that runs on a node")),
+        (None, 0) => return Err(objects.hold_no("Pod that runs on a node")),
         (None, _) => {
             let list = nodes.into_iter().collect::<Vec<_>>().join(", ");
             let reason = format!("there are pods of nodes {list}; choose one with --node");

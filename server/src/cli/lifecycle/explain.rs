@@ -12,6 +12,7 @@ use berth_proto::berth_v1::{
 };
 use berth_proto::core_v1::{Node, Pod};
 
+use super::files::FileArgs;
 use super::moment::{self, NowArgs};
 use super::named::NamedArgs;
 use super::{conditions, objects};
@@ -28,8 +29,8 @@ use crate::feed::file::UnknownFields;
 pub(super) struct ExplainArgs {
     /// A file with one pod, as kubectl writes it, and perhaps with its node and its claims (`-` for standard input), or a
     /// pod of the cluster: `namespace/name`, or `pod/name` with `-n`
-    #[arg(value_name = "POD")]
-    file: PathBuf,
+    #[arg(value_name = "POD", required_unless_present = "filename")]
+    file: Option<PathBuf>,
     #[command(flatten)]
     named: NamedArgs,
     /// A file with the pod's node, for what its heartbeat and taints mean to the pod [default: the node in the pod's
@@ -49,7 +50,7 @@ pub(super) struct ExplainArgs {
 /// A file that cannot be read, not exactly one pod, a refused pod or node, a node that is not the pod's.
 pub(super) fn run(args: &ExplainArgs, unknown_fields: UnknownFields) -> Result<ExitCode, CliError> {
     let now = args.now.get();
-    let (pod, mut objects) = args.named.read_pod(&args.file, unknown_fields)?;
+    let (pod, mut objects) = args.named.read_pod(args.file.as_ref(), unknown_fields)?;
     let node = match args.node.as_deref() {
         Some(file) => node_of(&pod.value, file, unknown_fields)?,
         None => objects.take_nodes().of(&pod.value).cloned(),
@@ -80,7 +81,7 @@ fn node_of(
     file: &Path,
     unknown_fields: UnknownFields,
 ) -> Result<Option<Node>, CliError> {
-    let objects = objects::read(&[file.to_owned()], unknown_fields)?;
+    let objects = FileArgs::default().read(&[file.to_owned()], unknown_fields)?;
     let Some(bound_to) = objects::bound_to(pod) else {
         output::note("note: the pod is on no node yet; `--node` says nothing of it");
         return Ok(None);

@@ -10,6 +10,7 @@ use berth_proto::Time;
 use berth_proto::berth_v1::{NodeAbsence, PodGcRequest, PodGcResponse};
 use berth_proto::core_v1::{Node, Pod};
 
+use super::files::FileArgs;
 use super::moment::{self, NowArgs};
 use super::objects::{self, Objects};
 use crate::cli::output::{self, Format};
@@ -22,8 +23,10 @@ use crate::feed::object_name;
 #[command(after_help = super::EXIT_STATUS)]
 pub(super) struct GcArgs {
     /// Files with all pods and all nodes, as kubectl writes them; `-` for standard input
-    #[arg(value_name = "FILE", required = true)]
+    #[arg(value_name = "FILE", required_unless_present = "filename")]
     files: Vec<PathBuf>,
+    #[command(flatten)]
+    input: FileArgs,
     /// How many ended pods may stay; 0 lets all of them [default: 12500]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     threshold: Option<i64>,
@@ -43,9 +46,9 @@ pub(super) struct GcArgs {
 /// # Errors
 /// A file that cannot be read, files without a pod, a pod or node that contradicts itself.
 pub(super) fn run(args: &GcArgs, unknown_fields: UnknownFields) -> Result<ExitCode, CliError> {
-    let mut objects = objects::read(&args.files, unknown_fields)?;
+    let mut objects = args.input.read(&args.files, unknown_fields)?;
     if objects.pods.is_empty() && objects.n_refused == 0 {
-        return Err(objects::holds_no(&args.files, "Pod"));
+        return Err(objects.hold_no("Pod"));
     }
     let pods: Vec<Pod> = objects.pods.iter().map(|pod| pod.value.clone()).collect();
     let nodes: Vec<Node> = objects.nodes.iter().map(|node| node.value.clone()).collect();

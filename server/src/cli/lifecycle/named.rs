@@ -1,13 +1,14 @@
 //! Named: the pods of a question, in files or by name in a cluster, with what the cluster knows beside them.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use berth_engine::PodKey;
 use berth_proto::berth_v1::GetPodResponse;
 use berth_proto::core_v1::Pod;
 
+use super::files::FileArgs;
 use super::objects::{self, Objects};
 use crate::cli::backend::{Backend, BackendArgs, SourceArgs};
 use crate::cli::given::pod_named;
@@ -22,9 +23,8 @@ use crate::feed::file::{Located, Location, UnknownFields, WrittenObject};
 pub(super) struct NamedArgs {
     #[command(flatten)]
     source: SourceArgs,
-    /// Namespace of pods that are named without one
-    #[arg(short, long, value_name = "NAMESPACE", requires = "SourceArgs")]
-    namespace: Option<String>,
+    #[command(flatten)]
+    files: FileArgs,
 }
 
 impl NamedArgs {
@@ -38,7 +38,7 @@ impl NamedArgs {
         unknown_fields: UnknownFields,
     ) -> Result<Objects, CliError> {
         let (files, keys) = self.sort(words)?;
-        let mut objects = objects::read(&files, unknown_fields)?;
+        let mut objects = self.files.read(&files, unknown_fields)?;
         if !keys.is_empty() {
             let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
             let runtime = runtime.map_err(CliError::Threads)?;
@@ -49,23 +49,24 @@ impl NamedArgs {
         Ok(objects)
     }
 
-    /// Reads the one pod that `word` names, and the other objects.
+    /// Reads the one pod that `word` or `-f` names, and the other objects.
     ///
     /// # Errors
     /// The errors of [`NamedArgs::read`], and a file with any other number of pods, refused ones included.
     pub(super) fn read_pod(
         &self,
-        word: &Path,
+        word: Option<&PathBuf>,
         unknown_fields: UnknownFields,
     ) -> Result<(Located<Pod>, Objects), CliError> {
-        objects::one_pod(word, self.read(&[word.to_owned()], unknown_fields)?)
+        let words = word.map(std::slice::from_ref).unwrap_or_default();
+        objects::one_pod(self.read(words, unknown_fields)?)
     }
 
     /// Sorts words into files and names of pods; a file wins.
     fn sort(&self, words: &[PathBuf]) -> Result<(Vec<PathBuf>, Vec<PodKey>), CliError> {
         let (mut files, mut keys) = (Vec::new(), Vec::new());
         for word in words {
-            let name = word.to_str().and_then(|text| pod_named(text, self.namespace.as_deref()));
+            let name = word.to_str().and_then(|text| pod_named(text, self.files.namespace()));
             match name {
                 Some((namespace, name)) if word.as_os_str() != "-" && !word.exists() => {
                     if !self.source.is_given() {
@@ -144,7 +145,8 @@ mod tests {
         let error = NamedArgs::default().sort(&words).unwrap_err().to_string();
         assert!(error.contains("`--server`, `--kube` or `--cluster`"), "{error}");
         let source = SourceArgs { kube: true, ..SourceArgs::default() };
-        let args = NamedArgs { source, namespace: Some("ops".to_owned()) };
+        let files = FileArgs::in_namespace("ops");
+        let args = NamedArgs { source, files };
         let words = ["shop/web-0", "pod/db", "-"].map(PathBuf::from);
         let (files, keys) = args.sort(&words).unwrap();
         assert_eq!(files, [PathBuf::from("-")]);

@@ -2,7 +2,6 @@
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use berth_engine::ModelError;
@@ -11,7 +10,7 @@ use berth_proto::meta_v1::ObjectMeta;
 use berth_proto::policy_v1::PodDisruptionBudget;
 
 use crate::cli::{CliError, lenient, manifest, output};
-use crate::feed::file::{self, Located, Refused, UnknownFields, WrittenObject};
+use crate::feed::file::{Dump, Located, Refused, WrittenObject};
 use crate::feed::object_name;
 
 /// Objects in the files of the kinds that lifecycle questions use, in file order.
@@ -24,62 +23,22 @@ pub(super) struct Objects {
     pub(super) others: Vec<WrittenObject>,
     /// Number of objects that could not be read or answered for; each is reported on standard error at once.
     pub(super) n_refused: usize,
+    /// Start of an error that they hold too little: the files, and the verb for their number.
+    hold: String,
 }
 
-/// Reads files, `-` for standard input. A bad object is reported and left out.
-///
-/// # Errors
-/// A file that cannot be read as a whole.
-pub(super) fn read(files: &[PathBuf], unknown_fields: UnknownFields) -> Result<Objects, CliError> {
-    let dump = file::read_all(files, unknown_fields)?;
-    lenient::warn(&dump.warnings);
-    let mut objects = Objects { pods: dump.pods, nodes: dump.nodes, ..Objects::default() };
-    for pod in &mut objects.pods {
-        in_a_namespace(&mut pod.value);
-    }
-    for Located { value, location } in dump.objects {
-        match value {
-            WrittenObject::PodDisruptionBudget(mut budget) => {
-                let metadata = budget.metadata.get_or_insert_default();
-                if metadata.namespace.is_empty() {
-                    "default".clone_into(&mut metadata.namespace);
-                }
-                objects.budgets.push(Located { value: *budget, location });
-            }
-            other => objects.others.push(other),
-        }
-    }
-    for refused in dump.refused.iter().chain(&dump.misspelt_kinds.listed) {
-        objects.refuse(refused);
-    }
-    let is_misspelt =
-        |kind: &str| dump.misspelt_kinds.listed.iter().any(|fault| fault.object.starts_with(kind));
-    let mut left: BTreeMap<String, usize> = dump.ignored_kinds;
-    left.retain(|kind, _| !is_misspelt(kind));
-    for workload in &dump.workloads {
-        *left.entry(workload.value.kind().to_string()).or_default() += 1;
-    }
-    if !left.is_empty() {
-        let kinds: Vec<String> = left.iter().map(|(kind, n)| output::count(*n, kind)).collect();
-        output::note(&format!("note: {}: lifecycle questions are about pods", kinds.join(", ")));
-    }
-    Ok(objects)
-}
-
-/// Takes the one pod out of the objects that `word` names.
+/// Takes the one pod out of the objects.
 ///
 /// # Errors
 /// Any other number of pods, refused ones included.
-pub(super) fn one_pod(
-    word: &Path,
-    mut objects: Objects,
-) -> Result<(Located<Pod>, Objects), CliError> {
+pub(super) fn one_pod(mut objects: Objects) -> Result<(Located<Pod>, Objects), CliError> {
     let n_refused = objects.n_refused;
     let pods = std::mem::take(&mut objects.pods);
     let [pod] = <[Located<Pod>; 1]>::try_from(pods).map_err(|pods| {
-        let (file, n_pods) = (word.display(), output::count(pods.len(), "pod"));
+        let n_pods = output::count(pods.len(), "pod");
         CliError::Request(format!(
-            "`{file}` holds {n_pods} ({n_refused} refused), one is asked about at a time"
+            "{} {n_pods} ({n_refused} refused), one is asked about at a time",
+            objects.hold
         ))
     })?;
     Ok((pod, objects))
@@ -111,6 +70,49 @@ fn in_a_namespace(pod: &mut Pod) {
 }
 
 impl Objects {
+    /// Sorts what was read; `names` are the files. What cannot be used is reported.
+    pub(super) fn of(dump: Dump, names: &[String]) -> Objects {
+        lenient::warn(&dump.warnings);
+        let verb = if names.len() == 1 { "holds" } else { "hold" };
+        let hold = format!("{} {verb}", names.join(", "));
+        let mut objects =
+            Objects { pods: dump.pods, nodes: dump.nodes, hold, ..Objects::default() };
+        for pod in &mut objects.pods {
+            in_a_namespace(&mut pod.value);
+        }
+        for Located { value, location } in dump.objects {
+            match value {
+                WrittenObject::PodDisruptionBudget(mut budget) => {
+                    let metadata = budget.metadata.get_or_insert_default();
+                    if metadata.namespace.is_empty() {
+                        "default".clone_into(&mut metadata.namespace);
+                    }
+                    objects.budgets.push(Located { value: *budget, location });
+                }
+                other => objects.others.push(other),
+            }
+        }
+        for refused in dump.refused.iter().chain(&dump.misspelt_kinds.listed) {
+            objects.refuse(refused);
+        }
+        let is_misspelt = |kind: &str| {
+            dump.misspelt_kinds.listed.iter().any(|fault| fault.object.starts_with(kind))
+        };
+        let mut left: BTreeMap<String, usize> = dump.ignored_kinds;
+        left.retain(|kind, _| !is_misspelt(kind));
+        for workload in &dump.workloads {
+            *left.entry(workload.value.kind().to_string()).or_default() += 1;
+        }
+        if !left.is_empty() {
+            let kinds: Vec<String> = left.iter().map(|(kind, n)| output::count(*n, kind)).collect();
+            output::note(&format!(
+                "note: {}: lifecycle questions are about pods",
+                kinds.join(", ")
+            ));
+        }
+        objects
+    }
+
     /// Takes the nodes out, to look up those of the pods. The second node of a name is reported and left out. If the
     /// files have nodes, but not those of all pods, a note names the missing ones: they count as ready and untainted.
     pub(super) fn take_nodes(&mut self) -> Nodes {
@@ -141,12 +143,11 @@ impl Objects {
     /// There is no pod at all, not even a refused one.
     pub(super) fn ask<T>(
         &mut self,
-        files: &[PathBuf],
         mut decide: impl FnMut(&Pod) -> Result<T, ModelError>,
     ) -> Result<Vec<(String, T)>, CliError> {
         let pods = std::mem::take(&mut self.pods);
         if pods.is_empty() && self.n_refused == 0 {
-            return Err(holds_no(files, "Pod"));
+            return Err(self.hold_no("Pod"));
         }
         let mut answers = Vec::with_capacity(pods.len());
         for pod in pods {
@@ -193,6 +194,11 @@ impl Objects {
         Ok(place)
     }
 
+    /// Error for files without an object that the question is about.
+    pub(super) fn hold_no(&self, kind: &str) -> CliError {
+        CliError::Request(format!("{} no {kind}", self.hold))
+    }
+
     /// Exit status: 1 if an object was refused, whatever the others' answers.
     pub(super) fn status(&self) -> ExitCode {
         if self.n_refused > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
@@ -216,13 +222,6 @@ pub(super) fn refused(pod: &Located<Pod>, error: ModelError) -> Refused {
     let object = object_name("Pod", pod.value.metadata.as_ref());
     let field = field.strip_prefix("pod.").map_or(field.clone(), str::to_owned);
     Refused { location: pod.location.clone(), object, field, reason }
-}
-
-/// Error for files without an object that the question is about.
-pub(super) fn holds_no(files: &[PathBuf], kind: &str) -> CliError {
-    let names: Vec<String> = files.iter().map(|file| format!("`{}`", file.display())).collect();
-    let verb = if names.len() == 1 { "holds" } else { "hold" };
-    CliError::Request(format!("{} {verb} no {kind}", names.join(", ")))
 }
 
 #[cfg(test)]

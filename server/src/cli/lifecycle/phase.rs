@@ -22,7 +22,7 @@ use crate::feed::file::UnknownFields;
 pub(super) struct PhaseArgs {
     /// Files with pods and their nodes, as kubectl writes them (`-` for standard input; a node that is in none is ready), or
     /// pods of the cluster: `namespace/name`, or `pod/name` with `-n`
-    #[arg(value_name = "POD", required = true)]
+    #[arg(value_name = "POD", required_unless_present = "filename")]
     files: Vec<PathBuf>,
     #[command(flatten)]
     named: NamedArgs,
@@ -58,7 +58,7 @@ pub(super) fn run(args: &PhaseArgs, unknown_fields: UnknownFields) -> Result<Exi
     let now = args.now.get();
     let mut objects = args.named.read(&args.files, unknown_fields)?;
     let nodes = objects.take_nodes();
-    let answers = objects.ask(&args.files, |pod| evaluate(pod, nodes.of(pod), now))?;
+    let answers = objects.ask(|pod| evaluate(pod, nodes.of(pod), now))?;
     let phases: Vec<Phase<'_>> = answers
         .iter()
         .map(|(pod, answer)| Phase {

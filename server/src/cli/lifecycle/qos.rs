@@ -18,7 +18,7 @@ use crate::feed::file::UnknownFields;
 pub(super) struct QosArgs {
     /// Files with pods, as kubectl writes them (`-` for standard input), or pods of the cluster: `namespace/name`, or
     /// `pod/name` with `-n`
-    #[arg(value_name = "POD", required = true)]
+    #[arg(value_name = "POD", required_unless_present = "filename")]
     files: Vec<PathBuf>,
     #[command(flatten)]
     named: NamedArgs,
@@ -33,9 +33,8 @@ pub(super) struct QosArgs {
 /// A file that cannot be read, files without a pod.
 pub(super) fn run(args: &QosArgs, unknown_fields: UnknownFields) -> Result<ExitCode, CliError> {
     let mut objects = args.named.read(&args.files, unknown_fields)?;
-    let answers = objects.ask(&args.files, |pod| {
-        pressure::qos_class(&QosClassRequest { pod: Some(pod.clone()), key: None })
-    })?;
+    let answers = objects
+        .ask(|pod| pressure::qos_class(&QosClassRequest { pod: Some(pod.clone()), key: None }))?;
     let list: Vec<Value> = answers
         .iter()
         .map(|(pod, answer)| json!({"pod": pod, "qosClass": answer.qos_class}))

@@ -189,7 +189,10 @@ mod tests {
         let check = |request: HeadroomRequest, expected: &str| {
             assert_eq!(ask(&state, request).unwrap_err().to_string(), expected);
         };
-        check(HeadroomRequest::default(), "`pod`: must be set");
+        check(
+            HeadroomRequest::default(),
+            "`pod`: must be set, or `key`: exactly one of `pod` and `key`",
+        );
         let pod = Some(fixture::pod("web", "1", 0));
         let limit = MAX_LIMIT + 1;
         check(

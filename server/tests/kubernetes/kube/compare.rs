@@ -71,7 +71,7 @@ fn expected(cluster: &Cluster, objects: &[Value]) -> Facts {
         let facts = match kind {
             "Node" => node_text(&cluster.compile_node(&read(object)).unwrap()),
             "Pod" => {
-                let pod = cluster.compile_pod(&read::<core_v1::Pod>(object)).unwrap();
+                let pod = cluster.compile_reported_pod(&read::<core_v1::Pod>(object)).unwrap();
                 if pod.is_terminal() {
                     return None;
                 }

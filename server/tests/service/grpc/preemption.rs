@@ -305,7 +305,13 @@ async fn refused_requests_name_their_field() {
         let status = world.preemption.list_candidates(request).await.unwrap_err();
         assert_eq!((status.code(), violation(&status)), (Code::InvalidArgument, expected));
     };
-    check(&mut world, PreemptRequest::default(), "pod", "must be set").await;
+    check(
+        &mut world,
+        PreemptRequest::default(),
+        "pod",
+        "must be set, or `key`: exactly one of `pod` and `key`",
+    )
+    .await;
     let odd = pod_with("p", "1", &json!({"spec": {"preemptionPolicy": "Sometimes"}}));
     let reason = "`Sometimes` is not a preemption policy";
     check(&mut world, asking(odd), "spec.preemptionPolicy", reason).await;
