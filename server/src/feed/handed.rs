@@ -156,7 +156,7 @@ pub(crate) fn ungrouped(items: Vec<Item>, replicas: u32) -> Ungrouped {
             Item::Known(pod) => left.slots.push(Some(Group { pods: vec![*pod], workload: None })),
             Item::Pod(pod) => {
                 let pods = match has_ephemeral_claims(&pod) {
-                    true => copies(*pod, replicas),
+                    true => copies(&pod, replicas),
                     false => vec![*pod],
                 };
                 left.claims.extend(pods.iter().flat_map(ephemeral_claims).map(written_claim));
@@ -179,7 +179,7 @@ pub(crate) fn ungrouped(items: Vec<Item>, replicas: u32) -> Ungrouped {
 
 /// Copies of a pod with the names and uids of pods that are admitted, so that their claims are known; their names end
 /// with `-0`, `-1`, …, unless it is one.
-fn copies(pod: Pod, replicas: u32) -> Vec<Pod> {
+fn copies(pod: &Pod, replicas: u32) -> Vec<Pod> {
     let copy = |index: u32| {
         let mut pod = pod.clone();
         let metadata = pod.metadata.get_or_insert_default();
