@@ -1,8 +1,10 @@
 //! Facts of a pod: its identity, its node, and its shape.
 
+use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use berth_proto::{core_v1, meta_v1};
+use rustc_hash::FxBuildHasher;
 
 use super::Model;
 use super::ModelError;
@@ -114,7 +116,9 @@ impl Pod {
     /// Compiles a pod of a feed: like [`Pod::compile`], and the pod is kept as it was reported.
     pub(crate) fn compile_reported(pod: &core_v1::Pod, model: &Model) -> Result<Pod, ModelError> {
         let compiled = Pod::compile(pod, model)?;
-        Ok(compiled.reported_as(Some(ReportedPod::of(pod))))
+        // The pods of a controller are alike, and so may be those of a namespace that have none.
+        let kin = FxBuildHasher.hash_one((compiled.facts().controller, &compiled.key().namespace));
+        Ok(compiled.reported_as(Some(ReportedPod::of(pod, kin, model.patterns()))))
     }
 
     /// A copy of the pod with another object.

@@ -5,10 +5,11 @@ use super::drainability::DrainabilityTable;
 use super::intern::{self, Interner};
 use super::pod_affinity::TermTable;
 use super::population::{Population, PopulationFacts};
+use super::reported::PatternTable;
 use super::shape::ShapeTable;
 use super::table::Table;
 
-/// Shared tables of names, shapes, populations, drainabilities and terms. Usable from any number of threads.
+/// Shared tables of names, shapes, populations, drainabilities, terms and patterns of reported pods. Usable from any number of threads.
 #[derive(Debug)]
 pub(crate) struct Model {
     names: Interner,
@@ -16,6 +17,7 @@ pub(crate) struct Model {
     populations: Table<PopulationFacts, Population>,
     drainabilities: DrainabilityTable,
     terms: TermTable,
+    patterns: PatternTable,
 }
 
 impl Model {
@@ -26,6 +28,7 @@ impl Model {
             populations: Table::default(),
             drainabilities: DrainabilityTable::default(),
             terms: TermTable::default(),
+            patterns: PatternTable::default(),
         }
     }
 
@@ -47,6 +50,10 @@ impl Model {
 
     pub(crate) fn terms(&self) -> &TermTable {
         &self.terms
+    }
+
+    pub(crate) fn patterns(&self) -> &PatternTable {
+        &self.patterns
     }
 
     /// Checks that the interner accepts names of another object.
