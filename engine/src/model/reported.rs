@@ -1,7 +1,7 @@
 //! Reported: a pod as a feed reported it, kept beside its facts for questions that name it. No decision reads it.
 //!
 //! The pods of a workload differ in names, times and addresses only. Each is therefore kept as its difference from the
-//! first one of its controller, which takes a tenth of its encoding.
+//! first one of its controller, which takes a fraction of its encoding.
 
 use std::sync::Arc;
 
