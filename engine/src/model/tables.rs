@@ -9,7 +9,8 @@ use super::reported::PatternTable;
 use super::shape::ShapeTable;
 use super::table::Table;
 
-/// Shared tables of names, shapes, populations, drainabilities, terms and patterns of reported pods. Usable from any number of threads.
+/// Shared tables of names, shapes, populations, drainabilities, terms and patterns of reported pods. Usable from any
+/// number of threads.
 #[derive(Debug)]
 pub(crate) struct Model {
     names: Interner,

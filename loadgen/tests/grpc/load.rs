@@ -175,7 +175,10 @@ async fn every_mode_survives_a_restart_with_a_backoff() {
         let limit = Limit::Duration(Duration::from_secs(4));
         let spec = LoadSpec { limit, concurrency: 2, ..spec(mode, 1) };
         let restart = async {
-            while first.state().n_place_calls == 0 {
+            for _ in 0..100 {
+                if first.state().n_place_calls > 0 {
+                    break;
+                }
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
             drop(process);
@@ -185,11 +188,13 @@ async fn every_mode_survives_a_restart_with_a_backoff() {
         let (report, (second, _process)) =
             tokio::join!(run(&client, web_pods(50), &spec, quiet()), restart);
         let report = report.unwrap();
+        assert!(first.state().n_place_calls > 0, "{mode:?}");
         assert!(second.state().n_place_calls > 0, "{mode:?}: {:?}", report.errors);
         let n_failed: u64 = report.errors.values().map(|count| count.n_requests).sum();
         // Attempts of two callers after 0, 50, 150, 350, 750 and 1,550 ms, and the requests in flight.
         assert!((1..=20).contains(&n_failed), "{mode:?}: {:?}", report.errors);
         assert_eq!(report.errors.keys().collect::<Vec<_>>(), ["UNAVAILABLE"], "{mode:?}");
+        assert!(report.elapsed_seconds < 4.3, "{mode:?}: {}", report.elapsed_seconds);
         assert_eq!(report.n_requests - n_failed, report.n_pods / spec.batch_size as u64);
     }
 }
