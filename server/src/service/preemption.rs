@@ -4,11 +4,14 @@ use std::sync::Arc;
 
 use berth_engine::{Nomination, Pod, PostFilter, PreemptRequest as Request, Preemption};
 use berth_proto::berth_v1::{
-    ListCandidatesRequest, ListCandidatesResponse, PreemptRequest, PreemptResponse,
+    Admission, ListCandidatesRequest, ListCandidatesResponse, PodKey, PreemptRequest,
+    PreemptResponse,
 };
+use berth_proto::core_v1;
 
 use crate::auth::Role;
 use crate::clock;
+use crate::service::named::Asked;
 use crate::service::{CallContext, CallError, Cancel, State, Target, admission, convert, named};
 use crate::telemetry::PlaceMethod;
 
@@ -51,6 +54,24 @@ pub(crate) async fn list_candidates(
         .await?
 }
 
+/// The pod of a question, admitted if `admit` is set, with what that filled in; a refused one is counted.
+///
+/// # Errors
+/// The errors of [`named::to_place`] and [`admission::admit`].
+fn admitted<'t>(
+    state: &State,
+    target: &'t Target,
+    pod: Option<core_v1::Pod>,
+    key: Option<&PodKey>,
+    admit: bool,
+) -> Result<(Asked<'t>, Option<Admission>), CallError> {
+    let admitted = named::to_place(target, pod, key).and_then(|mut asked| {
+        let admission = admission::admit(target, &state.profiles, Some(&mut asked.pod), admit)?;
+        Ok((asked, admission))
+    });
+    admitted.inspect_err(|_| state.metrics.count_refused(1))
+}
+
 fn preempt_now(
     state: &State,
     target: &Target,
@@ -59,10 +80,7 @@ fn preempt_now(
 ) -> Result<PreemptResponse, CallError> {
     let PreemptRequest { pod, key, tie_break, options, nominate: nominates, session_id: _, admit } =
         request;
-    let mut asked = named::to_place(target, pod, key.as_ref())
-        .inspect_err(|_| state.metrics.count_refused(1))?;
-    let admission = admission::admit(target, &state.profiles, Some(&mut asked.pod), admit)
-        .inspect_err(|_| state.metrics.count_refused(1))?;
+    let (asked, admission) = admitted(state, target, pod, key.as_ref(), admit)?;
     let tie_break = convert::tie_break(tie_break.as_ref(), state.tie_break)?;
     let options = convert::preempt_options(options.as_ref(), "options")?;
     let (pod, policy) = convert::pod_to_place(&state.cluster, &state.profiles, Some(&asked.pod))
@@ -114,10 +132,7 @@ fn list_candidates_now(
     cancel: &Cancel,
 ) -> Result<ListCandidatesResponse, CallError> {
     let ListCandidatesRequest { pod, key, tie_break, options, session_id: _, admit } = request;
-    let mut asked = named::to_place(target, pod, key.as_ref())
-        .inspect_err(|_| state.metrics.count_refused(1))?;
-    let admission = admission::admit(target, &state.profiles, Some(&mut asked.pod), admit)
-        .inspect_err(|_| state.metrics.count_refused(1))?;
+    let (asked, admission) = admitted(state, target, pod, key.as_ref(), admit)?;
     let tie_break = convert::tie_break(tie_break.as_ref(), state.tie_break)?;
     let options = convert::preempt_options(options.as_ref(), "options")?;
     let (pod, policy) = convert::pod_to_place(&state.cluster, &state.profiles, Some(&asked.pod))
