@@ -29,6 +29,7 @@ use crate::error::EngineError;
 use crate::kernel::Kernels;
 use crate::model::{Model, ModelError, Node, Object, Pod, PodKey, WireObject};
 use crate::place::decision::{Decision, Explanation, Outcome};
+use crate::place::explain::ExplainOptions;
 use crate::place::memo::Memo;
 use crate::place::{self, Decided};
 use crate::plan::Plan;
@@ -211,22 +212,25 @@ impl Cluster {
 
     /// Decides for one pod and explains the decision in full; the cluster is not changed.
     pub fn explain(&self, request: &PlaceRequest<'_>) -> Result<Explanation, EngineError> {
-        self.explain_unless(request, &|| false)
+        self.explain_unless(request, &|_| false, &|| false)
     }
 
-    /// Explains like [`Cluster::explain`]; `cancelled` is called every few hundred nodes, for each score and for each
-    /// remedy that is tried.
+    /// Explains like [`Cluster::explain`]; everything that was compared is told of the nodes for whose names
+    /// `is_detailed` is true. `cancelled` is called every few hundred nodes, for each score and for each remedy that is
+    /// tried.
     ///
     /// # Errors
     /// [`EngineError::Cancelled`] as soon as `cancelled` returns true.
     pub fn explain_unless(
         &self,
         request: &PlaceRequest<'_>,
+        is_detailed: &dyn Fn(&str) -> bool,
         cancelled: &dyn Fn() -> bool,
     ) -> Result<Explanation, EngineError> {
         let snapshot = self.snapshot();
         let mut plan = Plan::new(&snapshot, request, self.kernels);
-        place::explain(&mut plan, request.tie_break, &self.versions, cancelled)
+        let options = ExplainOptions { is_detailed, cancelled };
+        place::explain(&mut plan, request.tie_break, &self.versions, &options)
     }
 
     /// Runs a whole scheduling attempt: like `place`, and where no node is feasible, finds pods to evict (S-PRE-1,

@@ -7,6 +7,7 @@
 //! functions of their arguments only. [`workload`] makes pods of Deployments and the like.
 
 mod place;
+mod account;
 mod preempt;
 mod simulate;
 mod admission;
@@ -28,6 +29,11 @@ mod error;
 mod rows;
 mod hash;
 
+pub use account::comparison::{
+    ClaimStanding, Compared, Comparison, LabelSource, NodeAccount, ResourceHolder, ScoreAccount,
+    SpreadAccount,
+};
+pub use account::wording::{Rounding, amount_text};
 pub use admission::{
     AdmissionContext, AdmissionError, AdmissionWarning, Admitted, Charged, Filled, QuotaExcess,
     admit_claim, admit_next, admit_pod,

@@ -17,7 +17,7 @@ mod pod_topology_spread;
 mod requested_to_capacity_ratio;
 mod table;
 mod taint_toleration;
-mod utilization;
+pub(crate) mod utilization;
 
 use crate::plugin::Plugin;
 use crate::prepared::Prepared;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
+use crate::model::Pod;
 use crate::model::intern::Symbol;
 use crate::model::label_selector::LabelSelector;
 use crate::model::pod_affinity::{Term, TermId, TermKind};
@@ -199,6 +200,22 @@ impl Scale {
 }
 
 impl Subject {
+    /// Whether a pod on a node counts with a weight above 0, other than by preferences. `terms` are those that pods on
+    /// nodes own and that match the incoming pod.
+    pub(crate) fn counts(&self, pod: &Pod, terms: &[Arc<Term>]) -> bool {
+        match self {
+            Subject::Pods(query) => query.matches(pod.population()),
+            Subject::Blockers(key) => {
+                let affinity = pod.shape().facts.pod_affinity.as_ref();
+                affinity.into_iter().flat_map(|affinity| &affinity.anti_required).any(|own| {
+                    debug_assert_eq!(own.facts.kind, TermKind::RequiredAntiAffinity);
+                    own.facts.topology_key == *key && terms.contains(own)
+                })
+            }
+            Subject::Preferences { .. } => false,
+        }
+    }
+
     /// Whether pods count by their own labels, not only by the terms that they own.
     fn asks_pods(&self) -> bool {
         match self {

@@ -186,6 +186,11 @@ impl DomainSums {
         self.by_domain.get(domain.index()).copied().unwrap_or(0)
     }
 
+    /// Whether nodes of a domain count (S-PTS-5). Only for nodes that a constraint counts.
+    pub(crate) fn exists(&self, domain: DomainId) -> bool {
+        self.n_nodes.get(domain.index()).is_some_and(|n_nodes| *n_nodes > 0)
+    }
+
     /// The sums by domain; the first entry, of no domain, is 0.
     pub(crate) fn by_domain(&self) -> &[i64] {
         &self.by_domain

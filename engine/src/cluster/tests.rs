@@ -289,7 +289,7 @@ fn long_operations_check_for_cancellation() {
         let pod = pod(&live, text);
         let request =
             PlaceRequest { pod: &pod, policy: &policy, tie_break: TieBreak::Lexicographic };
-        n_looks(|cancelled| live.explain_unless(&request, cancelled))
+        n_looks(|cancelled| live.explain_unless(&request, &|_| false, cancelled))
     };
     let n_scores = u32::try_from(policy.spec().score.len()).unwrap();
     assert_eq!(n_looks_for("q cpu=1"), 5 + n_scores);

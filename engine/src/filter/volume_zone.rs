@@ -45,7 +45,7 @@ fn run(prepared: &Prepared<'_>, shard: &Shard, rows: &mut RowSet) {
     for label in zones.keys.iter().filter_map(|key| shard.nodes.labels.get(key)) {
         labelled.union(&label.rows);
     }
-    for label in &zones.labels {
+    for (_, label) in &zones.labels {
         let mut inside = rows_with(shard, label.key, &label.values);
         if let Some(successor) = label.successor {
             let own = shard.nodes.labels.get(&label.key).map_or(RowSet::EMPTY, |label| label.rows);

@@ -206,6 +206,12 @@ impl Pod {
         Pod(Arc::new(PodFacts { shape, ..(*self.0).clone() }))
     }
 
+    /// A copy of the pod without some claims of its namespace.
+    pub(crate) fn without_claims(&self, names: &[Arc<str>]) -> Pod {
+        let volumes = self.0.volumes.as_ref().and_then(|volumes| volumes.without_claims(names));
+        Pod(Arc::new(PodFacts { volumes, ..(*self.0).clone() }))
+    }
+
     /// A copy of the pod on a node, without its nomination (S-CYC-8).
     pub(crate) fn on_node(&self, node_name: Arc<str>) -> Pod {
         let preemption = PreemptionFacts { nominated_node: None, ..self.0.preemption.clone() };

@@ -1,6 +1,8 @@
 //! Resources: requests of pods and resources of nodes, in the integers that the filters compare. Rules: S-FIT-1
 //! (units), S-FIT-6 (which names count).
 
+use std::sync::Arc;
+
 use berth_proto::Amount;
 use smallvec::SmallVec;
 
@@ -45,6 +47,16 @@ impl Resource {
         }
     }
 
+    /// The resource's name.
+    pub(crate) fn name(self, names: &Interner) -> Arc<str> {
+        match self {
+            Resource::Cpu => "cpu".into(),
+            Resource::Memory => "memory".into(),
+            Resource::EphemeralStorage => "ephemeral-storage".into(),
+            Resource::Scalar(name) => names.name(name),
+        }
+    }
+
     /// An exact amount ≥ 0 in units of the resource, rounded up (S-FIT-1).
     pub(crate) fn units(self, amount: Amount) -> i64 {
         let units = if self == Resource::Cpu { amount.milli_value() } else { amount.value() };
@@ -82,7 +94,7 @@ impl Resources {
     }
 
     /// Names and non-zero amounts for output: native resources first, then scalars by name.
-    pub(crate) fn listed(&self, names: &Interner) -> Vec<(std::sync::Arc<str>, i64)> {
+    pub(crate) fn listed(&self, names: &Interner) -> Vec<(Arc<str>, i64)> {
         let native = [
             ("cpu", self.milli_cpu),
             ("memory", self.memory),

@@ -2,6 +2,7 @@
 //!
 //! Volumes belong to the pod and not to its shape: the pods of a StatefulSet differ only in their claims.
 
+use std::fmt;
 use std::sync::Arc;
 
 use berth_proto::core_v1;
@@ -61,6 +62,21 @@ pub(crate) enum DiskKey {
     Rbd(Arc<str>, Arc<str>, Arc<str>),
 }
 
+/// The disk as `KIND NAME`, by its first key.
+impl fmt::Display for Disk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.keys.first() {
+            Some(DiskKey::GcePersistentDisk(name)) => write!(f, "gcePersistentDisk {name}"),
+            Some(DiskKey::AwsElasticBlockStore(name)) => write!(f, "awsElasticBlockStore {name}"),
+            Some(DiskKey::Iscsi(name)) => write!(f, "iscsi {name}"),
+            Some(DiskKey::Rbd(pool, image, monitor)) => {
+                write!(f, "rbd {pool}/{image} at {monitor}")
+            }
+            None => f.write_str("disk"),
+        }
+    }
+}
+
 impl PodClaim {
     /// Whether the claim is created for the pod and must belong to it.
     pub(crate) fn is_ephemeral(&self) -> bool {
@@ -108,6 +124,13 @@ impl PodVolumes {
             None => PodClaim::direct(pod, &claim.key.name),
         });
         Arc::new(PodVolumes { claims: claims.collect(), ..PodVolumes::clone(self) })
+    }
+
+    /// These volumes without some claims; `None` where placement reads none of the others.
+    pub(crate) fn without_claims(&self, names: &[Arc<str>]) -> Option<Arc<PodVolumes>> {
+        let mut left = self.clone();
+        left.claims.retain(|claim| !names.contains(&claim.key.name));
+        (!left.is_empty()).then(|| Arc::new(left))
     }
 
     fn is_empty(&self) -> bool {

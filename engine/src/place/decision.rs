@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::remedy::change::RemedyChange;
+use crate::account::comparison::NodeAccount;
 use crate::model::PodKey;
 pub use crate::model::volume::VolumeBindings;
 use crate::plugin::{Plugin, StatusCode};
@@ -87,6 +88,8 @@ pub struct Explanation {
     pub decision: Decision,
     /// Every node, by name. Empty when the pod is gated or refused by PreFilter.
     pub nodes: Vec<NodeVerdict>,
+    /// What else is known about each node of `nodes`, in the same order.
+    pub accounts: Vec<NodeAccount>,
     /// Every node of the highest total, by name; the only feasible node where there is just one.
     pub best: Vec<Arc<str>>,
     /// The nearest changes after which the pod would fit, smallest first; of equal ones those that open most nodes

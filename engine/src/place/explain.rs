@@ -3,10 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use super::decision::{Explanation, NodeVerdict, Outcome, PluginScore, Verdict};
+use super::decision::{Explanation, NodeVerdict, Outcome, PluginScore, Unschedulable, Verdict};
 use super::normalized::Normalized;
 use super::promised::{kept_promise, refusals_with_promised};
 use super::{Evaluation, before_filtering, decide, remedy};
+use crate::account::comparison::{Comparison, NodeAccount, ScoreAccount};
+use crate::account::{Accountant, basis};
 use crate::error::{EngineError, check_wanted};
 use crate::filter::Refusal;
 use crate::filter::reason::Reason;
@@ -20,93 +22,185 @@ use crate::rows::{NodeRow, ROWS, RowSet};
 use crate::score::normalize::Extent;
 use crate::snapshot::shard::Shard;
 
+/// Whom and what an explanation is for.
+pub(crate) struct ExplainOptions<'o> {
+    /// Whether everything known about the node of this name is wanted.
+    pub(crate) is_detailed: &'o dyn Fn(&str) -> bool,
+    /// Called once for each shard, score and remedy; once it returns true, the explanation ends with an error.
+    pub(crate) cancelled: &'o dyn Fn() -> bool,
+}
+
+impl ExplainOptions<'_> {
+    fn check_wanted(&self) -> Result<(), EngineError> {
+        check_wanted(self.cancelled)
+    }
+}
+
+/// A verdict with the account of its node.
+type Told = (NodeVerdict, NodeAccount);
+
 /// The decision and the verdict on each node. Cost: a pass over the whole cluster; several for a pod that fits nowhere.
 ///
-/// `versions` is the cluster's, for the forks on which remedies are tried. `cancelled` is called once for each shard,
-/// score and remedy.
+/// `versions` is the cluster's, for the forks on which remedies are tried.
 pub(crate) fn explain(
     plan: &mut Plan<'_>,
     tie_break: TieBreak,
     versions: &Arc<AtomicU64>,
-    cancelled: &dyn Fn() -> bool,
+    options: &ExplainOptions<'_>,
 ) -> Result<Explanation, EngineError> {
-    let check_wanted = || check_wanted(cancelled);
-    check_wanted()?;
+    options.check_wanted()?;
     let mut evaluation = Evaluation::default();
     let decision = decide(plan, &mut evaluation, tie_break)?.decision;
-    if before_filtering(plan)?.is_some() {
-        return Ok(Explanation {
-            decision,
-            nodes: Vec::new(),
-            best: Vec::new(),
-            remedies: Vec::new(),
-        });
+    if let Some(outcome) = before_filtering(plan)? {
+        let remedies = match outcome {
+            Outcome::Unschedulable(Unschedulable { pre_filter: Some(_), .. }) => {
+                remedy::of_pre_filter(plan, versions, options.cancelled)
+            }
+            _ => Vec::new(),
+        };
+        options.check_wanted()?;
+        let (nodes, accounts, best) = (Vec::new(), Vec::new(), Vec::new());
+        return Ok(Explanation { decision, nodes, accounts, best, remedies });
     }
     plan.scoring(&mut evaluation, |plan, _| {
-        let nodes = account(plan, check_wanted)?;
+        let (nodes, accounts): (Vec<_>, Vec<_>) = account(plan, options)?.into_iter().unzip();
         let is_unschedulable = matches!(decision.outcome, Outcome::Unschedulable(_));
-        let remedies =
-            if is_unschedulable { remedy::remedies(plan, versions, cancelled) } else { Vec::new() };
-        check_wanted()?;
-        Ok(Explanation { best: best(&nodes), decision, nodes, remedies })
+        let remedies = if is_unschedulable {
+            remedy::remedies(plan, versions, options.cancelled)
+        } else {
+            Vec::new()
+        };
+        options.check_wanted()?;
+        Ok(Explanation { best: best(&nodes), decision, nodes, accounts, remedies })
     })
 }
 
 /// The verdict on every node, by name.
-fn account(
-    plan: &Scoring<'_, '_>,
-    check_wanted: impl Fn() -> Result<(), EngineError>,
-) -> Result<Vec<NodeVerdict>, EngineError> {
+fn account(plan: &Scoring<'_, '_>, options: &ExplainOptions<'_>) -> Result<Vec<Told>, EngineError> {
+    let mut accountant = Accountant::new(plan);
     let mut nodes = Vec::with_capacity(plan.n_nodes());
     let shards = plan.snapshot().shards.iter();
     let feasible = match kept_promise(plan) {
         Some(kept) => Some(Feasible::only(kept, shards.len())),
         None => {
-            let rows = shards.map(|shard| {
-                check_wanted().map(|()| account_for_refusals(plan, shard, &mut nodes))
-            });
+            let mut refusals = Refusals { plan, accountant: &mut accountant, nodes: &mut nodes };
+            let rows = shards.map(|shard| options.check_wanted().map(|()| refusals.of(shard)));
             Feasible::of(rows.collect::<Result<Vec<_>, _>>()?)
         }
     };
     if let Some(feasible) = &feasible {
-        // An attempt does not score a single feasible node, so an invalid preference does not make it fail (S-CYC-6).
+        // Several feasible nodes are scored to choose one, which fails for a preference that does not parse. A single
+        // node is scored only to be explained, so such a preference does not make it fail (S-CYC-6).
         if plan.check_scoring().is_ok() {
-            account_for_scores(plan, feasible, &mut nodes, check_wanted)?;
+            account_for_scores(plan, feasible, &mut nodes, options)?;
         } else {
             let unscored = rows_of(feasible).map(|row| (row, Vec::new()));
             nodes.extend(unscored.filter_map(|(row, scores)| feasible_node(plan, row, scores)));
         }
     }
-    nodes.sort_unstable_by(|a, b| a.node.cmp(&b.node));
+    for (verdict, account) in &mut nodes {
+        if (options.is_detailed)(&verdict.node)
+            && let Some(row) =
+                plan.names().get(&verdict.node).and_then(|it| plan.snapshot().row_of(it))
+        {
+            let shard = &plan.snapshot().shards[row.shard()];
+            account.checks = accountant.checks(shard, row.row());
+            for score in &mut account.scores {
+                score.basis = basis(plan, score.plugin, shard, row.row());
+            }
+        } else {
+            account.scores = Vec::new();
+        }
+    }
+    nodes.sort_unstable_by(|(a, _), (b, _)| a.node.cmp(&b.node));
     Ok(nodes)
 }
 
-/// Adds the verdict on every refused node of a shard; returns the feasible rows.
-fn account_for_refusals(
-    plan: &Filtering<'_, '_>,
-    shard: &Shard,
-    nodes: &mut Vec<NodeVerdict>,
-) -> RowSet {
-    let mut rows = plan.candidates(shard);
-    for row in shard.nodes.rows.without(&rows).iter() {
-        let reason = Reason::PreFilterNodeAffinity;
-        let reasons = vec![reason.text(plan.names()).into_owned()];
-        push(nodes, shard, row, Verdict::Rejected { plugin: None, code: reason.code(), reasons });
+/// Collects the verdicts on refused nodes.
+struct Refusals<'r, 'p, 'a> {
+    plan: &'p Filtering<'p, 'a>,
+    accountant: &'r mut Accountant<'p, 'a>,
+    nodes: &'r mut Vec<Told>,
+}
+
+impl Refusals<'_, '_, '_> {
+    /// Adds the verdict on every refused node of a shard; returns the feasible rows.
+    fn of(&mut self, shard: &Shard) -> RowSet {
+        let plan = self.plan;
+        let mut rows = plan.candidates(shard);
+        for row in shard.nodes.rows.without(&rows).iter() {
+            let reason = Reason::PreFilterNodeAffinity;
+            let reasons = vec![reason.text(plan.names()).into_owned()];
+            let verdict = Verdict::Rejected { plugin: None, code: reason.code(), reasons };
+            let shortfalls = self.accountant.left_out(shard, row);
+            self.push(shard, row, verdict, NodeAccount { shortfalls, ..NodeAccount::default() });
+        }
+        let sole = refused_once(plan, shard, &rows);
+        for (row, (plugin, refusal)) in refusals_with_promised(plan, shard, &rows) {
+            let verdict = rejected(plan.names(), Some(plugin), &refusal);
+            let account = self.beside_promised(plugin, shard, row, sole.contains(row));
+            self.push(shard, row, verdict, account);
+            rows.remove(row);
+        }
+        for filter in plan.filters() {
+            let before = rows;
+            (filter.run)(plan, shard, &mut rows);
+            for row in before.without(&rows).iter() {
+                let refusal = filter.refusal(plan, shard, row);
+                let verdict = rejected(plan.names(), Some(filter.plugin), &refusal);
+                let shortfalls = self.accountant.shortfalls(filter, shard, row);
+                let is_sole = sole.contains(row);
+                self.push(
+                    shard,
+                    row,
+                    verdict,
+                    NodeAccount { shortfalls, is_sole, ..NodeAccount::default() },
+                );
+            }
+        }
+        rows
     }
-    for (row, (plugin, refusal)) in refusals_with_promised(plan, shard, &rows) {
-        push(nodes, shard, row, rejected(plan.names(), Some(plugin), &refusal));
-        rows.remove(row);
+
+    /// The account of a row that a plugin refuses beside the pods nominated to its node: what that plugin misses without
+    /// them, too, or else these pods.
+    fn beside_promised(
+        &mut self,
+        plugin: Plugin,
+        shard: &Shard,
+        row: usize,
+        is_sole: bool,
+    ) -> NodeAccount {
+        let of_plugin = self.plan.filters().iter().filter(|filter| filter.plugin == plugin);
+        let mut shortfalls: Vec<Comparison> =
+            of_plugin.flat_map(|filter| self.accountant.shortfalls(filter, shard, row)).collect();
+        let is_sole = is_sole && !shortfalls.is_empty();
+        if shortfalls.is_empty() {
+            shortfalls = self.accountant.nominated(plugin, shard, row);
+        }
+        NodeAccount { shortfalls, is_sole, ..NodeAccount::default() }
     }
-    for filter in plan.filters() {
-        let before = rows;
-        (filter.run)(plan, shard, &mut rows);
-        for row in before.without(&rows).iter() {
-            let refusal = filter.refusal(plan, shard, row);
-            let verdict = rejected(plan.names(), Some(filter.plugin), &refusal);
-            push(nodes, shard, row, verdict);
+
+    fn push(&mut self, shard: &Shard, row: usize, verdict: Verdict, account: NodeAccount) {
+        if let Some(node) = shard.nodes.node(row) {
+            let verdict = NodeVerdict { node: node.facts().name.clone(), verdict };
+            self.nodes.push((verdict, account));
         }
     }
-    rows
+}
+
+/// The rows among `candidates` that exactly one filter refuses.
+fn refused_once(plan: &Filtering<'_, '_>, shard: &Shard, candidates: &RowSet) -> RowSet {
+    let (mut once, mut more) = (RowSet::EMPTY, RowSet::EMPTY);
+    for filter in plan.filters() {
+        let mut passing = *candidates;
+        (filter.run)(plan, shard, &mut passing);
+        let refused = candidates.without(&passing);
+        let mut again = refused;
+        again.intersect(&once);
+        more.union(&again);
+        once.union(&refused);
+    }
+    once.without(&more)
 }
 
 /// The verdict of a refusal, with its reasons as text.
@@ -114,35 +208,37 @@ pub(crate) fn rejected(names: &Interner, plugin: Option<Plugin>, refusal: &Refus
     Verdict::Rejected { plugin, code: refusal.code, reasons: refusal.texts(names) }
 }
 
-fn push(nodes: &mut Vec<NodeVerdict>, shard: &Shard, row: usize, verdict: Verdict) {
-    if let Some(node) = shard.nodes.node(row) {
-        nodes.push(NodeVerdict { node: node.facts().name.clone(), verdict });
-    }
-}
-
 /// Adds the verdict on every feasible node: each plugin's score in kube-scheduler's order (S-PLG-5).
 fn account_for_scores(
     plan: &Scoring<'_, '_>,
     feasible: &Feasible,
-    nodes: &mut Vec<NodeVerdict>,
-    check_wanted: impl Fn() -> Result<(), EngineError>,
+    nodes: &mut Vec<Told>,
+    options: &ExplainOptions<'_>,
 ) -> Result<(), EngineError> {
-    let mut by_row: Vec<(NodeRow, Vec<PluginScore>)> =
+    let mut by_row: Vec<(NodeRow, Vec<Scored>)> =
         rows_of(feasible).map(|row| (row, Vec::new())).collect();
-    for (plugin, _) in &plan.policy().spec().score {
-        check_wanted()?;
+    for (plugin, weight) in &plan.policy().spec().score {
+        options.check_wanted()?;
         let Some(scored) = scores_of(plan, *plugin, feasible) else {
             continue;
         };
-        for ((_, scores), (raw, weighted)) in by_row.iter_mut().zip(scored) {
-            scores.push(PluginScore { plugin: *plugin, raw, weighted });
+        for ((_, scores), (raw, normalized)) in by_row.iter_mut().zip(scored) {
+            scores.push(Scored { plugin: *plugin, raw, normalized, weight: *weight });
         }
     }
     nodes.extend(by_row.into_iter().filter_map(|(row, scores)| feasible_node(plan, row, scores)));
     Ok(())
 }
 
-/// A plugin's raw and weighted score of each feasible row; `None` where it contributes nothing.
+/// One plugin's score of one node.
+struct Scored {
+    plugin: Plugin,
+    raw: i64,
+    normalized: i64,
+    weight: i64,
+}
+
+/// A plugin's raw and normalized score of each feasible row; `None` where it contributes nothing.
 fn scores_of(
     plan: &Scoring<'_, '_>,
     plugin: Plugin,
@@ -154,7 +250,7 @@ fn scores_of(
         return Some(rows_of(feasible).map(|r| scored.of_row(r.shard(), r.row())).collect());
     }
     let mut by_row = plan.plain_scores().iter().chain(plan.normalized_scores());
-    let (score, weight) = by_row.find(|(score, _)| score.plugin == plugin)?;
+    let (score, _) = by_row.find(|(score, _)| score.plugin == plugin)?;
     let mut raw = Vec::new();
     for (rows, shard) in feasible.by_shard().iter().zip(&plan.snapshot().shards) {
         let mut column = [0; ROWS];
@@ -163,8 +259,7 @@ fn scores_of(
     }
     let highest = raw.iter().copied().max().unwrap_or(0);
     let extent = Extent { lowest: 0, highest };
-    let weighted = |raw| (raw, i64::from(*weight) * score.normalize.apply(raw, extent));
-    Some(raw.into_iter().map(weighted).collect())
+    Some(raw.into_iter().map(|raw| (raw, score.normalize.apply(raw, extent))).collect())
 }
 
 fn rows_of(feasible: &Feasible) -> impl Iterator<Item = NodeRow> + '_ {
@@ -172,10 +267,22 @@ fn rows_of(feasible: &Feasible) -> impl Iterator<Item = NodeRow> + '_ {
     shards.flat_map(|(shard, rows)| rows.iter().map(move |row| NodeRow::new(shard, row)))
 }
 
-fn feasible_node(plan: &Plan<'_>, row: NodeRow, scores: Vec<PluginScore>) -> Option<NodeVerdict> {
-    let total = scores.iter().map(|score| score.weighted).sum();
+fn feasible_node(plan: &Plan<'_>, row: NodeRow, scored: Vec<Scored>) -> Option<Told> {
     let node = plan.snapshot().node(row)?.facts().name.clone();
-    Some(NodeVerdict { node, verdict: Verdict::Feasible { scores, total } })
+    let scores: Vec<PluginScore> = scored
+        .iter()
+        .map(|Scored { plugin, raw, normalized, weight }| PluginScore {
+            plugin: *plugin,
+            raw: *raw,
+            weighted: weight * normalized,
+        })
+        .collect();
+    let total = scores.iter().map(|score| score.weighted).sum();
+    let accounts = scored.into_iter().map(|Scored { plugin, normalized, weight, .. }| {
+        ScoreAccount { plugin, normalized, weight, basis: Vec::new() }
+    });
+    let account = NodeAccount { scores: accounts.collect(), ..NodeAccount::default() };
+    Some((NodeVerdict { node, verdict: Verdict::Feasible { scores, total } }, account))
 }
 
 /// The feasible nodes of the highest total, sorted like `nodes`.

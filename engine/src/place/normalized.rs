@@ -43,13 +43,13 @@ impl Normalized {
         Some(Normalized { normalize: score.normalize, weight, scores, extent, kernels })
     }
 
-    /// The raw and weighted score of a feasible row.
+    /// The raw and normalized score of a feasible row.
     pub(crate) fn of_row(&self, shard: usize, row: usize) -> (i64, i64) {
         if !self.is_normalized(shard, row) {
             return (0, 0);
         }
         let raw = i64::from(self.scores.columns[shard][row]);
-        (raw, i64::from(self.weight) * self.normalize.apply(raw, self.extent))
+        (raw, self.normalize.apply(raw, self.extent))
     }
 
     /// Adds the weighted scores of some feasible rows of a shard.
@@ -65,7 +65,9 @@ impl Normalized {
             Normalize::Range if all && lowest < highest => {
                 self.kernels.add_range(totals, column, extent, self.weight);
             }
-            _ => rows.iter().for_each(|row| totals[row] += self.of_row(shard, row).1 as i32),
+            _ => rows
+                .iter()
+                .for_each(|row| totals[row] += self.weight * self.of_row(shard, row).1 as i32),
         }
     }
 

@@ -8,6 +8,7 @@ mod candidate;
 pub(crate) mod change;
 mod change_node;
 mod change_pod;
+mod claims;
 mod look;
 mod node_kind;
 mod obstacle;
@@ -16,7 +17,6 @@ mod removal;
 mod trial;
 mod way;
 mod ways;
-mod wording;
 
 use std::cmp::{Ordering, Reverse};
 use std::mem::{Discriminant, discriminant};
@@ -24,6 +24,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use super::decision::Remedy;
+use crate::plan::Plan;
 use crate::plan::counted::Filtering;
 use change::RemedyChange;
 use way::Way;
@@ -44,33 +45,76 @@ pub(crate) fn remedies(
     cancelled: &dyn Fn() -> bool,
 ) -> Vec<Remedy> {
     let groups = look::by_obstacles(plan);
-    let attempt = |way: Way| {
-        if cancelled() {
-            return None;
-        }
-        let trial::Opened { n_nodes, examples } = trial::attempt(plan, &way.changes, versions)?;
-        let remedy = Remedy { change: way.text, changes: way.changes, n_nodes, examples };
-        Some((remedy, way.cost))
-    };
+    let trials = Trials { plan, versions, cancelled };
     let singles = candidate::singles(plan, &groups).into_iter();
-    let mut remedies: Vec<(Remedy, i64)> =
-        singles.filter_map(|candidate| attempt(candidate.way)).collect();
-    remedies.extend(node_kind::ways(plan).into_iter().find_map(attempt));
-    if remedies.is_empty() {
+    let mut found: Vec<Found> =
+        singles.filter_map(|candidate| trials.attempt(candidate.way)).collect();
+    found.extend(node_kind::ways(plan).into_iter().find_map(|way| trials.attempt(way)));
+    if found.is_empty() {
         let pairs = candidate::pairs(plan, &groups).into_iter();
-        remedies.extend(pairs.filter_map(|candidate| attempt(candidate.way)));
+        found.extend(pairs.filter_map(|candidate| trials.attempt(candidate.way)));
     }
-    remedies.sort_by(smallest_first);
-    best_of_each_kind(remedies.into_iter().map(|(remedy, _)| remedy).collect())
+    ranked(found)
 }
 
-/// Order of remedies: by size, then by nodes opened, then by ease; of two changes of one kind the cheaper one first.
-fn smallest_first((a, a_cost): &(Remedy, i64), (b, b_cost): &(Remedy, i64)) -> Ordering {
-    let order =
-        |r: &Remedy| (r.changes.iter().map(RemedyChange::size).sum::<usize>(), Reverse(r.n_nodes));
-    let kind = |r: &Remedy| r.changes.first().map(discriminant);
-    let costs = if kind(a) == kind(b) { a_cost.cmp(b_cost) } else { Ordering::Equal };
-    order(a).cmp(&order(b)).then(costs).then_with(|| a.changes.cmp(&b.changes))
+/// The remedies for a pod that a PreFilter refuses as a whole.
+pub(crate) fn of_pre_filter(
+    plan: &Plan<'_>,
+    versions: &Arc<AtomicU64>,
+    cancelled: &dyn Fn() -> bool,
+) -> Vec<Remedy> {
+    let trials = Trials { plan, versions, cancelled };
+    let mut ways = claims::ways(plan);
+    ways.extend(ways::past_conflict(plan));
+    let mut found: Vec<Found> = ways.iter().filter_map(|way| trials.attempt(way.clone())).collect();
+    if found.is_empty() {
+        found.extend(claims::together(ways).and_then(|way| trials.attempt(way)));
+    }
+    ranked(found)
+}
+
+/// Tries ways.
+struct Trials<'t, 'a> {
+    plan: &'t Plan<'a>,
+    versions: &'t Arc<AtomicU64>,
+    cancelled: &'t dyn Fn() -> bool,
+}
+
+/// A remedy that helped.
+struct Found {
+    remedy: Remedy,
+    cost: i64,
+    /// Whether no operator would do it: it lets a pod onto nodes that are kept for pods with other needs.
+    is_abuse: bool,
+}
+
+impl Trials<'_, '_> {
+    fn attempt(&self, way: Way) -> Option<Found> {
+        if (self.cancelled)() {
+            return None;
+        }
+        let opened = trial::attempt(self.plan, &way.changes, self.versions)?;
+        let tolerates = |change: &RemedyChange| matches!(change, RemedyChange::Tolerate { .. });
+        let is_abuse = way.changes.iter().any(tolerates) && opened.n_special == opened.n_nodes;
+        let trial::Opened { n_nodes, examples, .. } = opened;
+        let remedy = Remedy { change: way.text, changes: way.changes, n_nodes, examples };
+        Some(Found { remedy, cost: way.cost, is_abuse })
+    }
+}
+
+fn ranked(mut found: Vec<Found>) -> Vec<Remedy> {
+    found.sort_by(smallest_first);
+    best_of_each_kind(found.into_iter().map(|found| found.remedy).collect())
+}
+
+/// Order of remedies: what no operator would do last; then by size, then by nodes opened, then by ease; of two changes
+/// of one kind the cheaper one first.
+fn smallest_first(a: &Found, b: &Found) -> Ordering {
+    let size = |r: &Remedy| r.changes.iter().map(RemedyChange::size).sum::<usize>();
+    let order = |f: &Found| (f.is_abuse, size(&f.remedy), Reverse(f.remedy.n_nodes));
+    let kind = |f: &Found| f.remedy.changes.first().map(discriminant);
+    let costs = if kind(a) == kind(b) { a.cost.cmp(&b.cost) } else { Ordering::Equal };
+    order(a).cmp(&order(b)).then(costs).then_with(|| a.remedy.changes.cmp(&b.remedy.changes))
 }
 
 /// The first few remedies, with a limit for each kind, and without equal texts.

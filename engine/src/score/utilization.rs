@@ -9,16 +9,17 @@ use crate::snapshot::shard::Shard;
 
 /// One resource of one node, with the pod on it.
 #[derive(Copy, Clone, Debug)]
-pub(super) struct Utilization {
+pub(crate) struct Utilization {
+    pub(crate) resource: Resource,
     /// The allocatable amount, greater than 0.
-    pub(super) allocatable: i64,
+    pub(crate) allocatable: i64,
     /// The amount in use with the pod; may exceed `allocatable`.
-    pub(super) requested: i64,
-    pub(super) weight: i64,
+    pub(crate) requested: i64,
+    pub(crate) weight: i64,
 }
 
 /// The resources of a row that count (S-RS-1, S-RS-2).
-pub(super) fn utilizations<'a>(
+pub(crate) fn utilizations<'a>(
     prepared: &'a Prepared<'_>,
     shard: &'a Shard,
     row: usize,
@@ -34,7 +35,8 @@ pub(super) fn utilizations<'a>(
             Resource::Memory => shard.usage.non_zero_memory[row],
             Resource::EphemeralStorage | Resource::Scalar(_) => requested(shard, row, *resource),
         };
-        Some(Utilization { allocatable, requested: used.saturating_add(pod), weight: *weight })
+        let requested = used.saturating_add(pod);
+        Some(Utilization { resource: *resource, allocatable, requested, weight: *weight })
     })
 }
 

@@ -222,6 +222,11 @@ impl NodeTable {
         groups.find(|(_, rows)| rows.contains(row)).map(|(state, _)| state)
     }
 
+    /// The domain of a row by a topology key; none where the node lacks the label.
+    pub(crate) fn domain_of(&self, row: usize, key: Symbol) -> DomainId {
+        self.labels.get(&key).map_or(DomainId::NONE, |label| label.domains[row])
+    }
+
     /// The node of an occupied row.
     pub(crate) fn node(&self, row: usize) -> Option<&Node> {
         self.nodes.get(row)?.as_ref()

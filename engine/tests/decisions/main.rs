@@ -10,6 +10,7 @@
     reason = "a test fails by panicking, and prints how much it compared"
 )]
 
+mod account;
 mod allowance;
 mod concurrency;
 mod corpus;

@@ -1,7 +1,7 @@
 //! Volumes over time: how assuming a pod reserves its claims, how the reservation ends, and that the order of events
 //! does not matter.
 
-mod storage;
+pub(crate) mod storage;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

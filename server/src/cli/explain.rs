@@ -1,13 +1,14 @@
 //! `berth explain`: explains why a pod is placed where it is, or nowhere.
 
-use std::cmp::Ordering;
-use std::collections::BTreeMap;
+mod best;
+mod node;
+mod refusals;
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use berth_engine::StatusCode;
 use berth_proto::berth_v1::{
-    ExplainResponse, NodeVerdict, PostFilter, PreemptOptions, Remedy, decision::Outcome,
+    ExplainResponse, PostFilter, PreemptOptions, Remedy, decision::Outcome,
 };
 use berth_proto::core_v1::Pod;
 use serde::Serialize;
@@ -15,19 +16,18 @@ use serde::Serialize;
 use super::backend::{self, Backend, BackendArgs};
 use super::given::{Names, One};
 use super::input::InputArgs;
+use super::outcome::PENDING;
 use super::output::{self, Format};
 use super::what_if::{SupposedPods, WhatIfArgs};
 use super::{CliError, admission, manifest, outcome, preempt};
 use crate::escape::printable_lines;
 
-/// Number of node names that are listed for a group.
-const N_EXAMPLES: usize = 3;
 /// Number of best nodes in a table by default.
 const N_BEST: usize = 10;
 
 const EXIT_STATUS: &str = "\
     Exit status: 0 when the pod was decided, wherever it goes and whatever keeps it pending; 1 when it was refused or \
-    nothing could be decided; 2 for a wrong command line.";
+    nothing could be decided; 2 for a wrong command line; 3 with --fail-pending when the pod is pending.";
 
 /// Output for programs: the response of `Explain`, with PostFilter's result and notes.
 #[derive(Serialize)]
@@ -68,6 +68,9 @@ pub struct ExplainArgs {
     /// How many of the best nodes to list [default: 10 in a table, else all]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     top: Option<usize>,
+    /// End with status 3 if the pod is pending
+    #[arg(long)]
+    fail_pending: bool,
     /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
     output: Format,
@@ -113,7 +116,7 @@ async fn answer(
     if args.output != Format::Table
         && let Some(top) = args.top
     {
-        keep_best(&mut account.nodes, top);
+        best::keep_best(&mut account.nodes, top);
     }
     let answer = ExplainOutput {
         account: &account,
@@ -126,22 +129,8 @@ async fn answer(
         None => output::print(&printable_lines(&text(&name, &answer, args)))?,
     }
     backend.tell(&notes);
-    Ok(ExitCode::SUCCESS)
-}
-
-/// Keeps the `top` best of the feasible nodes, best first, and after them all rejected ones.
-fn keep_best(nodes: &mut Vec<NodeVerdict>, top: usize) {
-    nodes.sort_by(|a, b| b.feasible.cmp(&a.feasible).then_with(|| best_first(a, b)));
-    let mut n_feasible = 0;
-    nodes.retain(|node| {
-        n_feasible += usize::from(node.feasible);
-        !node.feasible || n_feasible <= top
-    });
-}
-
-/// Order of the output: highest total, then by name.
-fn best_first(a: &NodeVerdict, b: &NodeVerdict) -> Ordering {
-    b.total_score.cmp(&a.total_score).then_with(|| a.node_name.cmp(&b.node_name))
+    let is_pending = account.decision.as_ref().is_some_and(outcome::is_pending);
+    Ok(if args.fail_pending && is_pending { ExitCode::from(PENDING) } else { ExitCode::SUCCESS })
 }
 
 /// A requested node that the explanation should contain but does not.
@@ -164,124 +153,30 @@ fn text(name: &str, answer: &ExplainOutput<'_>, args: &ExplainArgs) -> String {
     let mut sections: Vec<String> = answer.what_if.map(str::to_owned).into_iter().collect();
     sections.push(outcome::summary(name, account.decision.as_ref()));
     if args.nodes.is_empty() {
-        sections.extend(best_nodes(&account.nodes, args.top.unwrap_or(N_BEST)));
-        sections.extend(rejections(&account.nodes));
+        let best = best::table(account, args.top.unwrap_or(N_BEST), args.top.is_some());
+        sections.extend(best);
+        sections.extend(refusals::table(&account.nodes));
         sections.extend(remedies(&account.remedies));
         sections.extend(answer.post_filter.map(preempt::in_short));
     } else {
-        sections.extend(account.nodes.iter().map(one_node));
+        sections.extend(account.nodes.iter().map(node::account));
     }
     sections.extend(admission::filled_in(account.admission.iter().map(|it| (name, it))));
     sections.join("\n\n")
 }
 
-/// Table of the nodes with the highest totals, with each plugin's weighted score.
-fn best_nodes(nodes: &[NodeVerdict], top: usize) -> Option<String> {
-    let mut feasible: Vec<&NodeVerdict> = nodes.iter().filter(|node| node.feasible).collect();
-    feasible.sort_by(|a, b| best_first(a, b));
-    let first = feasible.first()?;
-    let plugins: Vec<&str> = first.scores.iter().map(|score| score.plugin.as_str()).collect();
-    let headings: Vec<&str> =
-        ["NODE", "SCORE"].into_iter().chain(plugins.iter().copied()).collect();
-    let mut table = output::Table::new(&headings);
-    for node in feasible.iter().take(top) {
-        let score_of = |plugin: &&str| {
-            let score = node.scores.iter().find(|score| score.plugin == *plugin);
-            score.map_or_else(|| "-".to_owned(), |score| score.weighted.to_string())
-        };
-        let cells = [node.node_name.clone(), node.total_score.to_string()];
-        table.add_row(cells.into_iter().chain(plugins.iter().map(score_of)));
-    }
-    let more = match feasible.len().saturating_sub(top) {
-        0 => String::new(),
-        n => format!("\nand {} more", output::count(n, "feasible node")),
-    };
-    Some(format!("{}{more}", table.text()))
-}
-
-/// Table of rejected nodes by plugin and reason, most nodes first.
-fn rejections(nodes: &[NodeVerdict]) -> Option<String> {
-    let mut groups: BTreeMap<(&str, &str, &str), Vec<&str>> = BTreeMap::new();
-    for node in nodes {
-        let Some(rejection) = &node.rejection else {
-            continue;
-        };
-        let plugin =
-            if rejection.plugin.is_empty() { "(left out by PreFilter)" } else { &rejection.plugin };
-        for reason in &rejection.reasons {
-            groups.entry((plugin, reason, &rejection.code)).or_default().push(&node.node_name);
-        }
-    }
-    if groups.is_empty() {
-        return None;
-    }
-    let mut groups: Vec<_> = groups.into_iter().collect();
-    groups.sort_by_key(|(_, nodes)| std::cmp::Reverse(nodes.len()));
-    let mut table =
-        output::Table::new(&["REJECTED BY", "REASON", "NODES", "EVICTION MAY HELP", "FOR EXAMPLE"])
-            .wrapping(1);
-    for ((plugin, reason, code), nodes) in groups {
-        let helps = if code == StatusCode::Unschedulable.as_str() { "yes" } else { "no" };
-        let examples = nodes.iter().take(N_EXAMPLES).copied().collect::<Vec<_>>().join(", ");
-        table.add_row([plugin, reason, &output::grouped(nodes.len()), helps, &examples]);
-    }
-    Some(table.text())
-}
-
+/// Table of the remedies, in the order in which they were ranked.
 fn remedies(remedies: &[Remedy]) -> Option<String> {
     if remedies.is_empty() {
         return None;
     }
-    let mut table = output::Table::new(&["NEAREST REMEDY", "NODES", "FOR EXAMPLE"]).wrapping(0);
-    for remedy in remedies {
-        let examples = remedy
-            .example_node_names
-            .iter()
-            .take(N_EXAMPLES)
-            .cloned()
-            .collect::<Vec<_>>()
-            .join(", ");
-        table.add_row([remedy.change.clone(), output::grouped(remedy.n_nodes), examples]);
+    let mut table =
+        output::Table::new(&["WOULD HELP, TRIED ON A COPY", "NODES THEN", "FOR EXAMPLE"])
+            .wrapping(0);
+    for Remedy { change, n_nodes, example_node_names, .. } in remedies {
+        let examples = example_node_names.iter().take(refusals::N_EXAMPLES).cloned();
+        let examples = examples.collect::<Vec<_>>().join(", ");
+        table.add_row([change.clone(), output::grouped(*n_nodes), examples]);
     }
     Some(table.text())
-}
-
-fn one_node(node: &NodeVerdict) -> String {
-    let name = &node.node_name;
-    if let Some(rejection) = &node.rejection {
-        let by = match rejection.plugin.as_str() {
-            "" => "left out by a PreFilter result".to_owned(),
-            plugin => format!("rejected by {plugin}"),
-        };
-        return format!("node {name}: {by} ({}): {}", rejection.code, rejection.reasons.join(", "));
-    }
-    let mut table = output::Table::new(&["PLUGIN", "RAW", "WEIGHTED"]);
-    for score in &node.scores {
-        table.add_row([score.plugin.clone(), score.raw.to_string(), score.weighted.to_string()]);
-    }
-    format!("node {name}: feasible, score {}\n{}", node.total_score, table.text())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_best_nodes_are_kept_and_every_rejected_one() {
-        let node = |name: &str, feasible, total_score| NodeVerdict {
-            node_name: name.to_owned(),
-            feasible,
-            total_score,
-            ..NodeVerdict::default()
-        };
-        let mut nodes = vec![
-            node("rejected", false, 0),
-            node("c", true, 7),
-            node("b", true, 9),
-            node("a", true, 7),
-        ];
-        keep_best(&mut nodes, 2);
-        let names: Vec<&str> = nodes.iter().map(|node| node.node_name.as_str()).collect();
-        assert_eq!(names, ["b", "a", "rejected"]);
-    }
 }

@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use berth_engine::{Rounding, amount_text};
 use berth_proto::berth_v1::{ListPendingRequest, ListPodsRequest, NodeSummary, PodSummary};
 use clap::ValueEnum;
 use serde::Serialize;
@@ -169,10 +170,10 @@ fn of_nodes(nodes: &[NodeSummary]) -> String {
         table.add_row([
             node.name.clone(),
             format!("{} of {}", node.n_pods, node.allowed_pods),
-            cores(cpu.0),
-            cores(cpu.1),
-            bytes(memory.0),
-            bytes(memory.1),
+            amount("cpu", cpu.0),
+            amount("cpu", cpu.1),
+            amount("memory", memory.0),
+            amount("memory", memory.1),
             state.to_owned(),
         ]);
     }
@@ -202,40 +203,13 @@ fn of_pods(pods: &[PodSummary]) -> String {
     table.text()
 }
 
-/// An amount of CPU, in cores with up to three decimals.
-fn cores(milli: i64) -> String {
-    let sign = if milli < 0 { "-" } else { "" };
-    let (whole, rest) = (milli.unsigned_abs() / 1_000, milli.unsigned_abs() % 1_000);
-    let decimals = format!("{rest:03}");
-    match decimals.trim_end_matches('0') {
-        "" => format!("{sign}{whole}"),
-        decimals => format!("{sign}{whole}.{decimals}"),
-    }
-}
-
-/// An amount of memory, in the largest binary unit of which there are at least ten, rounded down.
-fn bytes(amount: i64) -> String {
-    let sign = if amount < 0 { "-" } else { "" };
-    let amount = amount.unsigned_abs();
-    let units = [(40, "Ti"), (30, "Gi"), (20, "Mi"), (10, "Ki")];
-    let unit = units.into_iter().find(|(shift, _)| amount >> shift >= 10);
-    match unit {
-        Some((shift, unit)) => format!("{sign}{}{unit}", amount >> shift),
-        None => format!("{sign}{amount}"),
-    }
+fn amount(resource: &str, amount: i64) -> String {
+    amount_text(resource, amount, Rounding::Down)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn amounts_read_as_people_write_them() {
-        let cpu = [0, 500, 4_000, 31_850, -1_500].map(cores);
-        assert_eq!(cpu, ["0", "0.5", "4", "31.85", "-1.5"]);
-        let memory = [0, 64 << 30, 1 << 30, 12 << 40, 700].map(bytes);
-        assert_eq!(memory, ["0", "64Gi", "1024Mi", "12Ti", "700"]);
-    }
 
     #[test]
     fn pods_are_listed_with_their_node() {

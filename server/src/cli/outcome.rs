@@ -5,6 +5,14 @@ use berth_proto::berth_v1::decision::Outcome;
 
 use super::output;
 
+/// Exit status of commands with `--fail-pending` where a pod is pending.
+pub(super) const PENDING: u8 = 3;
+
+/// Whether the pod has no node: it fits nowhere, or is held back.
+pub(super) fn is_pending(decision: &Decision) -> bool {
+    !matches!(decision.outcome, Some(Outcome::Placement(_)))
+}
+
 /// Returns the outcome for the pod `name` as a sentence.
 pub(super) fn summary(name: &str, decision: Option<&Decision>) -> String {
     match decision.and_then(|decision| decision.outcome.as_ref()) {

@@ -12,6 +12,7 @@ use serde::Serialize;
 use super::backend::{self, Backend, BackendArgs};
 use super::given::{Given, Names, Wanted};
 use super::input::InputArgs;
+use super::outcome::{self, PENDING};
 use super::output::{self, Format};
 use super::what_if::{SupposedPods, WhatIfArgs};
 use super::{CliError, admission, manifest, pods, preempt};
@@ -53,6 +54,9 @@ pub struct PlaceArgs {
     /// Evict pods of lower priority for members of the gang that fit nowhere; the evictions are only listed
     #[arg(long, requires = "gang")]
     preempt: bool,
+    /// End with status 3 if a pod is pending
+    #[arg(long)]
+    fail_pending: bool,
     /// Make the server keep the placements
     #[arg(long, conflicts_with_all = ["cluster_files", "kube", "what_if", "without"])]
     assume: bool,
@@ -63,7 +67,8 @@ pub struct PlaceArgs {
 
 const EXIT_STATUS: &str = "\
     Exit status: 0 when every pod was decided, pending ones too; 1 when a pod was refused or nothing could be decided; \
-    2 for a wrong command line. Refused objects of the cluster are warnings.";
+    2 for a wrong command line; 3 with --fail-pending when a pod is pending. Refused objects of the cluster are \
+    warnings.";
 
 /// Output for programs: the response of `PlaceBatch`, with the suppositions and notes.
 #[derive(Serialize)]
@@ -200,7 +205,24 @@ async fn answer(
         }
     }
     backend.tell(&notes);
-    Ok(if n_errors == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(status(n_errors, args.fail_pending && results.iter().any(is_pending)))
+}
+
+/// The exit status; `is_pending` if a pod is, and the caller wants to know.
+fn status(n_errors: usize, is_pending: bool) -> ExitCode {
+    match (n_errors, is_pending) {
+        (0, false) => ExitCode::SUCCESS,
+        (0, true) => ExitCode::from(PENDING),
+        _ => ExitCode::FAILURE,
+    }
+}
+
+/// Whether a pod was decided and has no node.
+fn is_pending(result: &PlaceResult) -> bool {
+    match &result.result {
+        Some(place_result::Result::Decision(decision)) => outcome::is_pending(decision),
+        Some(place_result::Result::Error(_)) | None => false,
+    }
 }
 
 /// The name of the pod of an entry.

@@ -1,6 +1,7 @@
 //! Engine ↔ wire, both ways, every variant by name: a variant that is added on one side does not compile until it is
 //! added here.
 
+mod account;
 mod preemption;
 
 use std::sync::Arc;
@@ -19,6 +20,7 @@ use crate::feed::object_name;
 use crate::policy::Profiles;
 use crate::policy::configuration::DEFAULT_SCHEDULER_NAME;
 
+pub(crate) use account::{explanation, remedy};
 pub(crate) use preemption::{candidate_list, gang, gang_outcome, preempt_options, preemption};
 
 /// Whether a decision assumes its pod on the node.
@@ -233,6 +235,7 @@ pub(crate) fn node_refusal(refusal: engine::NodeRefusal) -> wire::NodeRejection 
         plugin: plugin.map(|plugin| plugin.name().to_owned()).unwrap_or_default(),
         code: code.as_str().to_owned(),
         reasons,
+        ..wire::NodeRejection::default()
     }
 }
 
@@ -271,32 +274,28 @@ pub(crate) fn node_verdict(verdict: engine::NodeVerdict) -> wire::NodeVerdict {
             rejection: None,
             scores: scores.iter().map(plugin_score).collect(),
             total_score: total,
+            checks: Vec::new(),
         },
         engine::Verdict::Rejected { plugin, code, reasons } => wire::NodeVerdict {
             node_name,
-            feasible: false,
             rejection: Some(wire::NodeRejection {
                 plugin: plugin.map(|plugin| plugin.name().to_owned()).unwrap_or_default(),
                 code: code.as_str().to_owned(),
                 reasons,
+                ..wire::NodeRejection::default()
             }),
-            scores: Vec::new(),
-            total_score: 0,
+            ..wire::NodeVerdict::default()
         },
     }
 }
 
 fn plugin_score(score: &engine::PluginScore) -> wire::PluginScore {
     let engine::PluginScore { plugin, raw, weighted } = score;
-    wire::PluginScore { plugin: plugin.name().to_owned(), raw: *raw, weighted: *weighted }
-}
-
-pub(crate) fn remedy(remedy: engine::Remedy) -> wire::Remedy {
-    let engine::Remedy { change, changes: _, n_nodes, examples } = remedy;
-    wire::Remedy {
-        change,
-        n_nodes,
-        example_node_names: examples.iter().map(ToString::to_string).collect(),
+    wire::PluginScore {
+        plugin: plugin.name().to_owned(),
+        raw: *raw,
+        weighted: *weighted,
+        basis: None,
     }
 }
 

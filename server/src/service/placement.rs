@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use berth_engine as engine;
 use berth_proto::berth_v1::{
-    Decision, ExplainRequest, ExplainResponse, NodeVerdict, PlaceBatchRequest, PlaceBatchResponse,
-    PlaceMode, PlaceRequest, PlaceResponse,
+    Decision, ExplainRequest, ExplainResponse, PlaceBatchRequest, PlaceBatchResponse, PlaceMode,
+    PlaceRequest, PlaceResponse,
 };
 
 use crate::auth::Role;
@@ -22,9 +22,6 @@ use crate::service::{
     Access, AssumeTerms, CallContext, CallError, Cancel, Deadline, Guarded, Held, State, Target,
 };
 use crate::telemetry::PlaceMethod;
-
-/// Number of verdicts that are written between two checks whether the caller is still there.
-const VERDICTS_PER_CHECK: usize = 256;
 
 /// Places one pod.
 ///
@@ -180,58 +177,29 @@ fn explain_now(
     let (pod, policy) = convert::pod_to_place(&state.cluster, profiles, Some(&asked.pod))?;
     let started = clock::now();
     let asking = engine::PlaceRequest { pod: &pod, policy, tie_break };
-    let account = asked
+    let is_detailed = |node: &str| request.node_names.iter().any(|name| name == node);
+    let explained = asked
         .cluster()
-        .explain_unless(&asking, &|| cancel.is_cancelled())
+        .explain_unless(&asking, &is_detailed, &|| cancel.is_cancelled())
         .map_err(CallError::undecided)?;
     state.metrics.record_place_duration(PlaceMethod::Explain, clock::now() - started);
-    let engine::Explanation { decision, nodes, best: _, remedies } = account;
-    let nodes =
-        if request.node_names.is_empty() { nodes } else { only(nodes, &request.node_names)? };
-    Ok(ExplainResponse {
-        decision: Some(convert::decision(decision)),
-        nodes: verdicts(nodes, cancel)?,
-        remedies: remedies.into_iter().map(convert::remedy).collect(),
-        admission,
-    })
+    check_named(&explained.nodes, &request.node_names)?;
+    let answer = convert::explanation(explained, &request.node_names, || cancel.check())?;
+    Ok(ExplainResponse { admission, ..answer })
 }
 
-/// The verdicts in wire form; stops when the caller is gone.
-fn verdicts(
-    nodes: Vec<engine::NodeVerdict>,
-    cancel: &Cancel,
-) -> Result<Vec<NodeVerdict>, CallError> {
-    let one = |(i, node): (usize, engine::NodeVerdict)| {
-        if i.is_multiple_of(VERDICTS_PER_CHECK) {
-            cancel.check()?;
-        }
-        Ok(convert::node_verdict(node))
-    };
-    nodes.into_iter().enumerate().map(one).collect()
-}
-
-/// The verdicts of the named nodes, in name order.
-fn only(
-    mut nodes: Vec<engine::NodeVerdict>,
-    names: &[String],
-) -> Result<Vec<engine::NodeVerdict>, CallError> {
+/// Refuses a name that none of the nodes has; `nodes` are in name order.
+fn check_named(nodes: &[engine::NodeVerdict], names: &[String]) -> Result<(), CallError> {
     if nodes.is_empty() {
-        return Ok(nodes);
+        return Ok(());
     }
-    let mut wanted = vec![false; nodes.len()];
     for (index, name) in names.iter().enumerate() {
-        let row =
-            nodes.binary_search_by(|verdict| (*verdict.node).cmp(name.as_str())).map_err(|_| {
-                CallError::field(
-                    format!("node_names[{index}]"),
-                    format!("the cluster has no node `{name}`"),
-                )
-            })?;
-        wanted[row] = true;
+        if nodes.binary_search_by(|verdict| (*verdict.node).cmp(name.as_str())).is_err() {
+            let why = format!("the cluster has no node `{name}`");
+            return Err(CallError::field(format!("node_names[{index}]"), why));
+        }
     }
-    let mut wanted = wanted.into_iter();
-    nodes.retain(|_| wanted.next().unwrap_or(false));
-    Ok(nodes)
+    Ok(())
 }
 
 #[cfg(test)]
@@ -289,17 +257,11 @@ mod tests {
             let request = ExplainRequest { pod, ..ExplainRequest::default() };
             explain_now(&state, &target, request, &token)
         };
-        let verdict = engine::NodeVerdict {
-            node: "n0".into(),
-            verdict: engine::Verdict::Feasible { scores: Vec::new(), total: 0 },
-        };
         assert_eq!(ask("1").unwrap().nodes.len(), 1);
         assert!(!ask("8").unwrap().remedies.is_empty());
-        assert_eq!(verdicts(vec![verdict.clone()], &token).unwrap().len(), 1);
         drop(caller);
         assert_eq!(ask("1").unwrap_err(), CallError::DeadlineExceeded);
         assert_eq!(ask("8").unwrap_err(), CallError::DeadlineExceeded);
-        assert_eq!(verdicts(vec![verdict], &token).unwrap_err(), CallError::DeadlineExceeded);
     }
 
     #[tokio::test]

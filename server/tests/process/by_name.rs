@@ -69,8 +69,8 @@ fn text(output: &Output) -> String {
 async fn each_source_gives_the_same_answer() {
     let sources = Sources::start().await;
     for (question, part) in [
-        ("explain shop/db-0", "NEAREST REMEDY"),
-        ("explain pod/db-0 -n shop --node general-3", "general-3"),
+        ("explain shop/db-0", "WOULD HELP"),
+        ("explain pod/db-0 -n shop --node general-3", "SHORT BY"),
         ("explain batch/report", "decided as if it were pending"),
         ("preempt search/index-1", "evicting 1 pod makes room on memory-2"),
         ("headroom shop/db-0", "shop/db-0"),

@@ -108,6 +108,12 @@ pub enum RemedyChange {
         /// The address; `0.0.0.0` means all.
         ip: Arc<str>,
     },
+    /// A claim of the pod gets a volume that every node can use, or is created with one. A trial leaves the claim out of
+    /// the pod.
+    ProvideVolume {
+        /// Name of the claim, in the pod's namespace.
+        claim: Arc<str>,
+    },
     /// A pod leaves its node.
     RemovePod {
         /// The pod.
@@ -130,7 +136,7 @@ impl RemedyChange {
     /// The size of the change, for the order of remedies.
     pub(super) fn size(&self) -> usize {
         match self {
-            RemedyChange::DropNodeConstraints { .. } => 2,
+            RemedyChange::DropNodeConstraints { .. } | RemedyChange::ProvideVolume { .. } => 2,
             _ => 1,
         }
     }

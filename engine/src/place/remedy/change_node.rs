@@ -40,7 +40,8 @@ pub(super) fn apply(change: &RemedyChange, draft: &mut Draft) -> Option<()> {
         | RemedyChange::RequestLess { .. }
         | RemedyChange::DropPodAffinity { .. }
         | RemedyChange::DropPodAntiAffinity { .. }
-        | RemedyChange::DropHostPort { .. } => None,
+        | RemedyChange::DropHostPort { .. }
+        | RemedyChange::ProvideVolume { .. } => None,
     }
 }
 

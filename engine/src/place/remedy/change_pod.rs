@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::change::RemedyChange;
-use super::wording;
+use crate::account::wording;
+use crate::model::Pod;
 use crate::model::intern::Interner;
 use crate::model::resources::Resource;
 use crate::model::shape::ShapeFacts;
@@ -73,10 +74,22 @@ pub(super) fn apply(
             let affinity = Arc::make_mut(shape.pod_affinity.as_mut()?);
             (*term < affinity.anti_required.len()).then(|| affinity.anti_required.remove(*term))?;
         }
+        // The pod's volumes are not part of its shape: see `with_volumes`.
+        RemedyChange::ProvideVolume { .. } => {}
         RemedyChange::DropHostPort { port, protocol, ip } => {
             let (protocol, ip) = (names.get(protocol)?, names.get(ip)?);
             shape.host_ports.retain(|p| (p.port, p.protocol, p.ip) != (*port, protocol, ip));
         }
     }
     Some(true)
+}
+
+/// The pod without the claims that changes provide volumes for.
+pub(super) fn with_volumes(changes: &[RemedyChange], pod: Pod) -> Pod {
+    let provided = |change: &RemedyChange| match change {
+        RemedyChange::ProvideVolume { claim } => Some(claim.clone()),
+        _ => None,
+    };
+    let claims: Vec<Arc<str>> = changes.iter().filter_map(provided).collect();
+    if claims.is_empty() { pod } else { pod.without_claims(&claims) }
 }

@@ -1,11 +1,12 @@
 //! Look: the obstacles on one node, by plugin and part.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use smallvec::SmallVec;
 
 use super::obstacle::{
-    MAX_OBSTACLES, Obstacle, Obstacles, TaintEffect, domain_of, free, is_condition, own_constraints,
+    MAX_OBSTACLES, Obstacle, Obstacles, TaintEffect, free, is_condition, own_constraints,
 };
 use crate::census::demand::Demand;
 use crate::filter::Filter;
@@ -16,6 +17,7 @@ use crate::model::label_selector::value_of;
 use crate::model::port::HostPort;
 use crate::model::selector::Term;
 use crate::model::taint::Effect;
+use crate::model::volume::PodClaim;
 use crate::plan::counted::Filtering;
 use crate::plugin::Plugin;
 use crate::rows::{NodeRow, RowSet};
@@ -74,11 +76,11 @@ impl Look<'_, '_> {
             Plugin::NodeResourcesFit => self.room(),
             Plugin::PodTopologySpread => self.spread(),
             Plugin::InterPodAffinity => self.pod_affinity(),
+            Plugin::VolumeRestrictions => self.volumes_in_use(),
+            Plugin::NodeVolumeLimits => self.volume_limits(),
+            Plugin::VolumeBinding => self.claims(),
+            Plugin::VolumeZone => self.volume_zones(),
             Plugin::NodeName
-            | Plugin::VolumeRestrictions
-            | Plugin::NodeVolumeLimits
-            | Plugin::VolumeBinding
-            | Plugin::VolumeZone
             | Plugin::DynamicResources
             | Plugin::NodeDeclaredFeatures
             | Plugin::SchedulingGates
@@ -218,7 +220,7 @@ impl Look<'_, '_> {
         let own = own_constraints(self.plan);
         plan.demand().hard.iter().enumerate().all(|(i, constraint)| {
             let sums = plan.census().sum(constraint.sum);
-            let domain = domain_of(shard, row, sums.key());
+            let domain = shard.nodes.domain_of(row, sums.key());
             let obstacle = match own.get(i) {
                 _ if domain.is_some() && sums.of(domain) <= highest_count(plan, constraint) => {
                     return true;
@@ -235,7 +237,7 @@ impl Look<'_, '_> {
         let plan = self.plan;
         let (demand, census): (&Demand, _) = (plan.demand(), plan.census());
         let near = || demand.affinity.sums.iter().map(|sum| census.sum(*sum));
-        let domain = |key| domain_of(self.shard, self.row, key);
+        let domain = |key| self.shard.nodes.domain_of(self.row, key);
         let is_first = demand.affinity.matches_itself && near().all(|sum| sum.total() == 0);
         let is_near = near().all(|sum| {
             let domain = domain(sum.key());
@@ -254,5 +256,68 @@ impl Look<'_, '_> {
         let near = (!is_near).then_some(Obstacle::Near);
         let all: SmallVec<[Obstacle; 4]> = near.into_iter().chain(far).chain(blocked).collect();
         all.into_iter().all(|obstacle| self.note(obstacle))
+    }
+
+    /// Records each claim of these names, which are in the pod's namespace.
+    fn note_claims(&mut self, names: impl Iterator<Item = Arc<str>>) -> bool {
+        let claims = self.plan.pod().volumes().map_or(&[][..], |volumes| &volumes.claims);
+        let mut is_any = false;
+        for name in names {
+            let at = claims.iter().position(|claim| claim.key.name == name);
+            if !at.is_some_and(|at| self.note(Obstacle::Claim(at))) {
+                return false;
+            }
+            is_any = true;
+        }
+        is_any
+    }
+
+    fn claims(&mut self) -> bool {
+        let Some(found) = self.plan.volumes().found() else {
+            return false;
+        };
+        let on_row = found.binding.claims_on(self.shard, self.row);
+        let unmet = on_row.into_iter().filter(|claim| !claim.standing.is_met());
+        self.note_claims(unmet.map(|claim| claim.claim.key.name.clone()))
+    }
+
+    fn volume_zones(&mut self) -> bool {
+        let Some(found) = self.plan.volumes().found() else {
+            return false;
+        };
+        let outside = found.zones.on_row(self.shard, self.row).filter(|zone| !zone.is_met);
+        self.note_claims(outside.map(|zone| zone.claim.name.clone()))
+    }
+
+    fn volumes_in_use(&mut self) -> bool {
+        let plan = self.plan;
+        let (Some(found), Some(volumes)) = (plan.volumes().found(), plan.pod().volumes()) else {
+            return false;
+        };
+        let (storage, row) = (&plan.snapshot().storage, NodeRow::new(self.shard.index, self.row));
+        let is_here = |disk| storage.disks.conflicts(disk).any(|used| used == row);
+        let disks = volumes.disks.iter().enumerate().filter(|(_, disk)| is_here(disk));
+        let disks = disks.map(|(i, _)| Obstacle::DiskInUse(i));
+        let is_used = |claim: &PodClaim| {
+            found.restrictions.exclusive.contains(&claim.key) && storage.claims.is_used(&claim.key)
+        };
+        let claims = volumes.claims.iter().enumerate().filter(|(_, claim)| is_used(claim));
+        let claims = claims.map(|(i, _)| Obstacle::ClaimInUse(i));
+        let all: SmallVec<[Obstacle; 4]> = disks.chain(claims).collect();
+        !all.is_empty() && all.into_iter().all(|obstacle| self.note(obstacle))
+    }
+
+    fn volume_limits(&mut self) -> bool {
+        let plan = self.plan;
+        let Some(found) = plan.volumes().found().filter(|found| found.limits.refusal.is_none())
+        else {
+            return false;
+        };
+        let here = NodeRow::new(self.shard.index, self.row);
+        let demands = found.limits.demands.iter().enumerate();
+        let storage = &plan.snapshot().storage;
+        let full = demands.filter(|(_, demand)| demand.on_row(storage, here).excess() > 0);
+        let full: SmallVec<[usize; 2]> = full.map(|(i, _)| i).collect();
+        !full.is_empty() && full.into_iter().all(|i| self.note(Obstacle::VolumeLimit(i)))
     }
 }

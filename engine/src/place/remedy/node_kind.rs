@@ -6,7 +6,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::change::RemedyChange;
-use super::obstacle::{domain_of, is_condition};
+use super::obstacle::is_condition;
 use super::way::Way;
 use crate::filter::node_resources_fit::checked;
 use crate::hash::hash_name;
@@ -39,7 +39,7 @@ pub(super) fn ways(plan: &Filtering<'_, '_>) -> Vec<Way> {
             let Some(node) = shard.nodes.node(row) else {
                 continue;
             };
-            let kind = keys.iter().map(|key| domain_of(shard, row, *key)).collect();
+            let kind = keys.iter().map(|key| shard.nodes.domain_of(row, *key)).collect();
             let entry = (cost(plan, node.facts()), node.facts().name.clone());
             let known = kinds.entry(kind).or_insert_with(|| entry.clone());
             if entry < *known {

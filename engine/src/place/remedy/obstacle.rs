@@ -36,6 +36,14 @@ pub(super) enum Obstacle {
     Skew(usize),
     /// A spread constraint of the pod itself: the node lacks the label.
     Unlabelled(usize),
+    /// A claim of the pod, by position, whose volume cannot be used on the node.
+    Claim(usize),
+    /// A disk of the pod, by position, is in use on the node.
+    DiskInUse(usize),
+    /// A claim of the pod, by position, that only one pod may use is in use.
+    ClaimInUse(usize),
+    /// A driver, by position among the pod's, has no room for the pod's volumes.
+    VolumeLimit(usize),
     /// Required pod affinity is not satisfied.
     Near,
     /// A term of required pod anti-affinity, and the domain with a pod that it excludes.
@@ -65,11 +73,6 @@ pub(super) fn is_condition(key: &str) -> bool {
 /// The free amount of a resource on a node; negative where more is requested than allocatable.
 pub(super) fn free(shard: &Shard, row: usize, resource: Resource) -> i64 {
     allocatable(shard, row, resource).saturating_sub(requested(shard, row, resource))
-}
-
-/// The domain of a row by a key; none where the node lacks the label.
-pub(super) fn domain_of(shard: &Shard, row: usize, key: Symbol) -> DomainId {
-    shard.nodes.labels.get(&key).map_or(DomainId::NONE, |label| label.domains[row])
 }
 
 /// Positions in the pod's own list of the constraints that filter; empty where these are the policy's defaults.

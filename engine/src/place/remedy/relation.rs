@@ -1,9 +1,9 @@
 //! Ways to relax what a pod requires of other pods: spread and affinity.
 
 use super::change::RemedyChange;
-use super::obstacle::{domain_of, own_constraints};
+use super::obstacle::own_constraints;
 use super::way::{Way, name_of};
-use super::wording;
+use crate::account::wording;
 use crate::filter::pod_topology_spread::highest_count;
 use crate::model::label_selector::value_of;
 use crate::model::pod_affinity::Term;
@@ -49,7 +49,7 @@ pub(super) fn skew(plan: &Filtering<'_, '_>, at: usize, row: NodeRow) -> Option<
     let hard = &plan.demand().hard[hard_position(plan, at)?];
     let sums = plan.census().sum(hard.sum);
     let shard = &plan.snapshot().shards[row.shard()];
-    let count = sums.of(domain_of(shard, row.row(), sums.key()));
+    let count = sums.of(shard.nodes.domain_of(row.row(), sums.key()));
     Some(count - highest_count(plan, hard) + hard.max_skew)
 }
 

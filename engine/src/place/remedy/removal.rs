@@ -5,10 +5,9 @@ use smallvec::SmallVec;
 
 use super::change::RemedyChange;
 use super::way::{Way, chosen_ports, name_of, ports_text};
-use crate::census::subject::Subject;
 use crate::model::Pod;
-use crate::model::pod_affinity::TermKind;
 use crate::model::port::HostPort;
+use crate::model::volume::Disk;
 use crate::plan::counted::Filtering;
 use crate::rows::NodeRow;
 use crate::snapshot::topology::DomainId;
@@ -40,6 +39,58 @@ impl<'p, 'a> Removals<'p, 'a> {
         on_rows.map(|(row, pod)| self.removal(row, pod, &why)).collect()
     }
 
+    /// For each row where a single pod uses a disk of the pod, the way to remove that pod.
+    pub(super) fn of_disk(&self, at: usize, rows: &[NodeRow]) -> Vec<Way> {
+        let volumes = self.plan.pod().volumes();
+        let Some(disk) = volumes.and_then(|volumes| volumes.disks.get(at)) else {
+            return Vec::new();
+        };
+        let is_same = |other: &Disk| disk.keys.iter().any(|key| other.keys.contains(key));
+        let uses = |pod: &Pod| pod.volumes().is_some_and(|v| v.disks.iter().any(is_same));
+        let why = format!("which uses the disk {disk}");
+        let on_rows = rows.iter().filter_map(|row| self.only_pod([*row], &uses));
+        on_rows.map(|(row, pod)| self.removal(row, pod, &why)).collect()
+    }
+
+    /// The way to remove the only pod that uses an exclusive claim of the pod, on whatever node.
+    pub(super) fn of_claim(&self, at: usize) -> Option<Way> {
+        let claim = &self.plan.pod().volumes()?.claims.get(at)?.key;
+        let users = self.plan.snapshot().storage.claims.users_of(claim);
+        let rows: Vec<NodeRow> =
+            users.filter(|user| user.owner.is_none()).map(|user| user.row).collect();
+        let uses = |pod: &Pod| {
+            let claims = pod.volumes().map_or(&[][..], |volumes| &volumes.claims);
+            claims.iter().any(|named| named.key == *claim && !named.is_ephemeral())
+        };
+        let (row, pod) = self.only_pod(rows, &uses)?;
+        Some(self.removal(row, pod, &format!("which uses the claim `{}`", claim.name)))
+    }
+
+    /// For each row, the way to remove a pod with as many volumes of a driver as are too many: the one of the lowest
+    /// priority, then by name.
+    pub(super) fn of_volumes(&self, at: usize, rows: &[NodeRow]) -> Vec<Way> {
+        let (plan, storage) = (self.plan, &self.plan.snapshot().storage);
+        let found = plan.volumes().found();
+        let Some(demand) = found.and_then(|found| found.limits.demands.get(at)) else {
+            return Vec::new();
+        };
+        let why = format!("which uses volumes of {}", plan.names().name(demand.driver));
+        let on_row = |row: &NodeRow| {
+            let excess = demand.on_row(storage, *row).excess();
+            let is_enough = |pod: &&Pod| {
+                let volumes = storage.volumes_of(pod, *row);
+                let of_driver = volumes.iter().filter(|volume| volume.driver == demand.driver);
+                of_driver.count() as i64 >= excess
+            };
+            let shard = &plan.snapshot().shards[row.shard()];
+            let pods = shard.pods.of(row.row()).iter().map(|placed| &placed.pod);
+            let with_volumes = pods.filter(|pod| pod.volumes().is_some()).filter(is_enough);
+            let least = with_volumes.min_by_key(|pod| (pod.priority(), pod.key()))?;
+            Some(self.removal(*row, least, &why))
+        };
+        rows.iter().filter_map(on_row).collect()
+    }
+
     /// The way to remove the only pod that counts for a sum in a domain.
     pub(super) fn of_domain(&mut self, sum: usize, domain: DomainId, why: &str) -> Option<Way> {
         let plan = self.plan;
@@ -47,17 +98,7 @@ impl<'p, 'a> Removals<'p, 'a> {
         let rows = holders.get(&domain)?.clone();
         let demand = plan.demand();
         let subject = &demand.subjects[demand.sums[sum].subject];
-        let counts = |pod: &Pod| match subject {
-            Subject::Pods(query) => query.matches(pod.population()),
-            Subject::Blockers(key) => {
-                let affinity = pod.shape().facts.pod_affinity.as_ref();
-                affinity.into_iter().flat_map(|affinity| &affinity.anti_required).any(|own| {
-                    debug_assert_eq!(own.facts.kind, TermKind::RequiredAntiAffinity);
-                    own.facts.topology_key == *key && demand.terms.contains(own)
-                })
-            }
-            Subject::Preferences { .. } => false,
-        };
+        let counts = |pod: &Pod| subject.counts(pod, &demand.terms);
         let (row, pod) = self.only_pod(rows, &counts)?;
         Some(self.removal(row, pod, why))
     }

@@ -5,6 +5,8 @@ use std::sync::atomic::AtomicU64;
 
 use super::change::RemedyChange;
 use super::{change_node, change_pod};
+use crate::model::Node;
+use crate::model::resources::is_extended_name;
 use crate::place::promised::kept_promise;
 use crate::place::ranking::Feasible;
 use crate::place::{Evaluation, before_filtering};
@@ -19,6 +21,8 @@ const MAX_EXAMPLES: usize = 5;
 #[derive(Clone, Debug)]
 pub(super) struct Opened {
     pub(super) n_nodes: u32,
+    /// Number of these nodes that have an extended resource which the pod does not request, such as GPUs.
+    pub(super) n_special: u32,
     /// The first few nodes, by name.
     pub(super) examples: Vec<Arc<str>>,
 }
@@ -42,6 +46,7 @@ pub(super) fn attempt(
         }
     }
     let pod = plan.pod().changed(facts, &plan.snapshot().model);
+    let pod = change_pod::with_volumes(changes, pod);
     let snapshot = draft.as_ref().map_or(plan.snapshot(), |draft| &draft.snapshot);
     let request =
         PlaceRequest { pod: &pod, policy: plan.policy(), tie_break: TieBreak::Lexicographic };
@@ -72,8 +77,20 @@ fn opened(plan: &Plan<'_>, feasible: &Feasible) -> Opened {
     let by_shard = feasible.by_shard().iter().zip(shards);
     let nodes =
         by_shard.flat_map(|(rows, shard)| rows.iter().filter_map(|row| shard.nodes.node(row)));
-    let mut examples: Vec<Arc<str>> = nodes.map(|node| node.facts().name.clone()).collect();
+    let (mut examples, mut n_special): (Vec<Arc<str>>, u32) = (Vec::new(), 0);
+    for node in nodes {
+        n_special += u32::from(is_special(plan, node));
+        examples.push(node.facts().name.clone());
+    }
     examples.sort_unstable();
     examples.truncate(MAX_EXAMPLES);
-    Opened { n_nodes: feasible.len(), examples }
+    Opened { n_nodes: feasible.len(), n_special, examples }
+}
+
+/// Whether a node has an extended resource that the pod does not request.
+fn is_special(plan: &Plan<'_>, node: &Node) -> bool {
+    let request = plan.shape().request();
+    node.facts().allocatable.scalars.iter().any(|(name, amount)| {
+        *amount > 0 && request.scalar(*name) == 0 && is_extended_name(&plan.names().name(*name))
+    })
 }

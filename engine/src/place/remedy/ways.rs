@@ -6,10 +6,12 @@ use super::change::RemedyChange;
 use super::obstacle::{Obstacle, TaintEffect, free};
 use super::removal::Removals;
 use super::way::{Way, chosen_ports, name_of, names_of, ports_text};
-use super::{relation, wording};
+use super::{claims, relation};
+use crate::account::wording;
 use crate::filter::node_resources_fit::checked;
 use crate::model::port::HostPort;
 use crate::model::resources::Resource;
+use crate::plan::Plan;
 use crate::plan::counted::Filtering;
 use crate::rows::NodeRow;
 
@@ -61,6 +63,13 @@ impl<'p, 'a> Ways<'p, 'a> {
             Obstacle::Short(i) => request_less(plan, i, rows).into_iter().collect(),
             Obstacle::Skew(at) => relation::allow_skew(plan, at, rows),
             Obstacle::Unlabelled(at) => relation::soften(plan, at, rows).into_iter().collect(),
+            Obstacle::Claim(at) => {
+                let claims = plan.pod().volumes().map_or(&[][..], |volumes| &volumes.claims);
+                claims.get(at).map(|claim| claims::provide(plan, claim)).into_iter().collect()
+            }
+            Obstacle::DiskInUse(at) => self.removals.of_disk(at, rows),
+            Obstacle::ClaimInUse(at) => self.removals.of_claim(at).into_iter().collect(),
+            Obstacle::VolumeLimit(at) => self.removals.of_volumes(at, rows),
             Obstacle::Near => relation::without_affinity(plan),
             Obstacle::Far { term, domain } => {
                 let mut ways: Vec<Way> =
@@ -156,6 +165,14 @@ fn ask_less_of_labels(plan: &Filtering<'_, '_>, obstacle: Obstacle) -> Option<Wa
     }
 }
 
+/// The way past a required node affinity whose terms name no common node (S-NAF-2); `None` where there is no conflict.
+pub(super) fn past_conflict(plan: &Plan<'_>) -> Option<Way> {
+    let is_conflict = plan.narrowing().is_some_and(<[_]>::is_empty);
+    let change = RemedyChange::DropNodeConstraints { node_selector: false, node_affinity: true };
+    let text = "drop required node affinity, whose terms name no common node";
+    is_conflict.then(|| Way::new(change, text.to_owned()))
+}
+
 fn without_ports(plan: &Filtering<'_, '_>, ports: u64) -> Way {
     let names = plan.names();
     let change = |port: &HostPort| RemedyChange::DropHostPort {
@@ -174,12 +191,7 @@ fn request_less(plan: &Filtering<'_, '_>, i: usize, rows: &[NodeRow]) -> Option<
     let (resource, request) = *checked(plan).get(i)?;
     let amounts = rows.iter().map(|row| missing(plan, resource, request, *row));
     let least = amounts.filter(|amount| *amount < request).min()?;
-    let name = match resource {
-        Resource::Cpu => "cpu".into(),
-        Resource::Memory => "memory".into(),
-        Resource::EphemeralStorage => "ephemeral-storage".into(),
-        Resource::Scalar(name) => plan.names().name(name),
-    };
+    let name = resource.name(plan.names());
     let rounded = wording::rounded_up(&name, least);
     let amount = if rounded < request { rounded } else { least };
     let text = format!("request {} less {name}", wording::quantity(&name, amount));

@@ -2,7 +2,9 @@
 
 use super::matching::DelayedClaim;
 use crate::model::Pod;
+use crate::model::intern::Symbol;
 use crate::model::key::ClaimKey;
+use crate::model::selector::NodeSelector;
 use crate::model::storage::persistent_volume::PersistentVolume;
 use crate::model::storage::persistent_volume_claim::PersistentVolumeClaim;
 use crate::model::storage::storage_class::BindingMode;
@@ -18,8 +20,8 @@ pub(crate) struct Binding<'a> {
     /// Why the pod as a whole is refused, or the attempt fails.
     pub(crate) refusal: Option<Refusal>,
     snapshot: &'a Snapshot,
-    /// The volumes of bound claims in spec order; `None` where the volume does not exist.
-    bound: Vec<Option<&'a PersistentVolume>>,
+    /// The bound claims in spec order with their volumes; `None` where the volume does not exist.
+    bound: Vec<(&'a PersistentVolumeClaim, Option<&'a PersistentVolume>)>,
     /// Claims whose driver provisions for a selected node already, in spec order.
     selected: Vec<DelayedClaim<'a>>,
     /// The other claims that wait for their first consumer, smallest request first.
@@ -33,6 +35,36 @@ pub(crate) enum Refusal {
     Refused(String),
     /// The attempt fails (S-VLB-2).
     Error(String),
+}
+
+/// A claim of the pod on one row.
+pub(crate) struct ClaimOnRow<'a> {
+    pub(crate) claim: &'a PersistentVolumeClaim,
+    pub(crate) standing: Standing<'a>,
+}
+
+/// What a claim's volume allows on a row, or how the claim would get one there.
+pub(crate) enum Standing<'a> {
+    Reachable(&'a PersistentVolume),
+    OutOfReach(&'a PersistentVolume),
+    MissingVolume,
+    /// A driver provisions for another node.
+    SelectedElsewhere(Symbol),
+    WouldBind(&'a PersistentVolume),
+    WouldProvision,
+    /// No volume suits, and the class has no provisioner.
+    NoVolume,
+    /// No volume suits, and the class provisions elsewhere.
+    NotAllowed(&'a NodeSelector),
+    /// No volume suits, and no report has this capacity.
+    NoCapacity(i64),
+}
+
+impl Standing<'_> {
+    /// Whether the claim admits the row.
+    pub(crate) fn is_met(&self) -> bool {
+        matches!(self, Standing::Reachable(_) | Standing::WouldBind(_) | Standing::WouldProvision)
+    }
 }
 
 /// The rows that VolumeBinding refuses, by reason; a row may be in several (S-VLB-8).
@@ -98,6 +130,50 @@ impl<'a> Binding<'a> {
         bindings
     }
 
+    /// How each claim stands on a row, whatever the others: bound claims, then those with a selected node, then open
+    /// ones in the order in which they choose volumes. Only for people who ask; [`Binding::refused`] decides.
+    pub(crate) fn claims_on(&self, shard: &Shard, row: usize) -> Vec<ClaimOnRow<'a>> {
+        let here: RowSet = [row].into_iter().collect();
+        let mut claims =
+            Vec::with_capacity(self.bound.len() + self.selected.len() + self.open.len());
+        for (claim, volume) in &self.bound {
+            let names = self.snapshot.model.names();
+            let standing = match volume {
+                None => Standing::MissingVolume,
+                Some(volume) => match &volume.node_affinity {
+                    Some(affinity) if matching(affinity, &shard.nodes, here, names).is_empty() => {
+                        Standing::OutOfReach(volume)
+                    }
+                    _ => Standing::Reachable(volume),
+                },
+            };
+            claims.push(ClaimOnRow { claim, standing });
+        }
+        for delayed in &self.selected {
+            let elsewhere = delayed.selected_node.filter(|node| {
+                shard.nodes.row_of_name.get(node).is_none_or(|selected| *selected != row)
+            });
+            let standing = match elsewhere {
+                Some(node) => Standing::SelectedElsewhere(node),
+                None => delayed.provisioning(self.snapshot, shard, here),
+            };
+            claims.push(ClaimOnRow { claim: delayed.claim, standing });
+        }
+        let mut chosen = Vec::new();
+        for delayed in &self.open {
+            let volume = delayed.volume_for(self.snapshot, shard, row, &chosen);
+            let standing = match volume.filter(|_| delayed.has_candidates) {
+                Some(volume) => {
+                    chosen.push(volume);
+                    Standing::WouldBind(volume)
+                }
+                None => delayed.provisioning(self.snapshot, shard, here),
+            };
+            claims.push(ClaimOnRow { claim: delayed.claim, standing });
+        }
+        claims
+    }
+
     /// Classifies the pod's claims by the state of their binding (S-VLB-2), or returns why the pod cannot be placed.
     fn classify(&mut self, pod: &Pod, volumes: &PodVolumes) -> Result<(), Refusal> {
         let snapshot = self.snapshot;
@@ -109,7 +185,7 @@ impl<'a> Binding<'a> {
         let mut has_immediate = false;
         for claim in claims {
             if let Some(volume) = claim.volume.as_ref().filter(|_| claim.is_bound()) {
-                self.bound.push(storage.volumes.get(volume));
+                self.bound.push((claim, storage.volumes.get(volume)));
                 continue;
             }
             // A claim whose class does not exist counts as one with immediate binding.
@@ -142,7 +218,7 @@ impl<'a> Binding<'a> {
 
     /// Records rows that a bound claim refuses; the first problem of a row ends its check (S-VLB-4).
     fn refuse_bound(&self, shard: &Shard, mut left: RowSet, refused: &mut Refused) {
-        for volume in &self.bound {
+        for (_, volume) in &self.bound {
             let Some(volume) = volume else {
                 refused.missing = left;
                 return;
@@ -224,6 +300,24 @@ impl Refused {
         let mut any = self.affinity;
         [self.no_volume, self.no_space, self.missing].iter().for_each(|rows| any.union(rows));
         any
+    }
+}
+
+impl<'a> DelayedClaim<'a> {
+    /// How the claim stands on a row where it gets no existing volume.
+    fn provisioning(&self, snapshot: &Snapshot, shard: &Shard, here: RowSet) -> Standing<'a> {
+        if self.rows_allowed(snapshot, shard, here).is_empty() {
+            return match &self.class.allowed_topologies {
+                Some(topologies) if self.class.provisioner.is_some() => {
+                    Standing::NotAllowed(topologies)
+                }
+                _ => Standing::NoVolume,
+            };
+        }
+        if self.rows_with_space(snapshot, shard, here).is_empty() {
+            return Standing::NoCapacity(self.size.unwrap_or(0));
+        }
+        Standing::WouldProvision
     }
 }
 

@@ -62,7 +62,42 @@ impl Limits {
     }
 }
 
+/// The volumes of one driver on a row.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub(crate) struct DriverOnRow {
+    /// Number of volumes that the pod adds there.
+    pub(crate) asked: i64,
+    /// Number of volumes in use.
+    pub(crate) in_use: i64,
+    /// The largest number; `None` where there is no limit.
+    pub(crate) limit: Option<i64>,
+}
+
+impl DriverOnRow {
+    /// Number of volumes beyond the limit with the pod; 0 where it fits (S-VLL-5).
+    pub(crate) fn excess(self) -> i64 {
+        match self.limit {
+            Some(limit) if self.asked > 0 => (self.in_use + self.asked - limit).max(0),
+            _ => 0,
+        }
+    }
+}
+
 impl DriverDemand {
+    /// The demand beside the use and the limit of a row.
+    pub(crate) fn on_row(&self, storage: &Storage, row: NodeRow) -> DriverOnRow {
+        let counts = storage.in_use.counts(self.driver, row.shard());
+        let limited = counts.filter(|counts| counts.limited.contains(row.row()));
+        // Volumes that pods on the row use already are not additional.
+        let shared = self.shared.binary_search_by_key(&row, |(row, _)| *row);
+        let n_shared = shared.map_or(0, |i| self.shared[i].1);
+        DriverOnRow {
+            asked: i64::from(self.n_volumes - n_shared),
+            in_use: counts.map_or(0, |counts| i64::from(counts.in_use[row.row()])),
+            limit: limited.map(|counts| i64::from(counts.limit[row.row()])),
+        }
+    }
+
     /// The demand of one driver; `volumes` are distinct and not empty.
     fn of(volumes: &[VolumeId], storage: &Storage) -> DriverDemand {
         let mut rows: Vec<NodeRow> =

@@ -24,7 +24,7 @@ pub(super) struct DelayedClaim<'a> {
     /// Whether any volume could be bound to the claim.
     pub(super) has_candidates: bool,
     /// The number of bytes that a capacity report must have; `None` where no report is required.
-    size: Option<i64>,
+    pub(super) size: Option<i64>,
 }
 
 impl<'a> DelayedClaim<'a> {

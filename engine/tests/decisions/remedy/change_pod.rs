@@ -14,8 +14,29 @@ pub(crate) fn apply(change: &RemedyChange, pod: &mut core_v1::Pod) -> bool {
             request(pod.spec.get_or_insert_default(), resource, left);
             true
         }
+        RemedyChange::ProvideVolume { claim } => {
+            provide(claim, pod);
+            true
+        }
         _ => apply_to_spec(change, pod.spec.get_or_insert_default()),
     }
+}
+
+/// Leaves a claim out of the pod: that is what a volume which every node can use amounts to.
+fn provide(claim: &str, pod: &mut core_v1::Pod) {
+    let name = pod.metadata.as_ref().map_or("", |metadata| &metadata.name).to_owned();
+    let volumes = &mut pod.spec.get_or_insert_default().volumes;
+    let n_before = volumes.len();
+    volumes.retain(|volume| {
+        let Some(source) = &volume.volume_source else {
+            return true;
+        };
+        let direct = source.persistent_volume_claim.as_ref();
+        let is_direct = direct.is_some_and(|direct| direct.claim_name == claim);
+        let is_made = source.ephemeral.is_some() && format!("{name}-{}", volume.name) == claim;
+        !is_direct && !is_made
+    });
+    assert!(volumes.len() < n_before, "`{claim}` is in the pod");
 }
 
 fn apply_to_spec(change: &RemedyChange, spec: &mut core_v1::PodSpec) -> bool {

@@ -10,14 +10,20 @@ use serde_json::Value;
 use super::world::{World, check_remedies, explain};
 use crate::naive::objects::AnyObject;
 
-#[test]
-fn remedies_of_a_recorded_cluster() {
-    let Some(dump) = recorded::read("data/cluster-dump/mid.json.gz") else { return };
+/// The recorded cluster and its pending pods; `None` where the recordings are missing.
+pub(crate) fn recorded_world() -> Option<(World, Vec<core_v1::Pod>)> {
+    let dump = recorded::read("data/cluster-dump/mid.json.gz")?;
     let list: Value = serde_json::from_str(&dump).expect("a dump is JSON");
     let (mut world, mut pending) = (World::default(), Vec::new());
     for item in list["items"].as_array().expect("a list") {
         read(item, &mut world, &mut pending);
     }
+    Some((world, pending))
+}
+
+#[test]
+fn remedies_of_a_recorded_cluster() {
+    let Some((world, pending)) = recorded_world() else { return };
     let (engine, policy) = (world.engine(), Policy::default());
     let (mut n_remedies, mut seen) = (0, BTreeSet::new());
     for pod in pending {

@@ -3,6 +3,7 @@
 
 use berth_engine::{DefaultConstraint, Policy, PolicySpec, SpreadDefaulting, WhenUnsatisfiable};
 use berth_proto::core_v1;
+use serde_json::json;
 
 use super::world::{World, check_remedies, explain};
 use crate::naive::objects::AnyObject;
@@ -332,7 +333,7 @@ fn one_more_node_of_a_kind() {
         &["q node=big cpu=63", "r node=gpu cpu=8"],
         "p cpu=2 far=kubernetes.io/hostname,app:x",
         &[
-            "request 1000m less cpu → big small",
+            "request 1 less cpu → big small",
             "tolerate `dedicated=x:NoSchedule` → kept",
             "add a node like `fit` → new-node",
         ],
@@ -366,7 +367,11 @@ fn one_more_node_attaches_as_many_volumes() {
     world.objects.push(AnyObject::from(limits));
     let policy = Policy::default();
     let one = object::pod("p claim=c2");
-    assert_eq!(offered(&world, &one, &policy), ["add a node like `a` → new-node"]);
+    let expected = [
+        "remove `default/q` from `a`, which uses volumes of csi.example.com → a",
+        "add a node like `a` → new-node",
+    ];
+    assert_eq!(offered(&world, &one, &policy), expected);
     let two = object::pod("p claim=c2 claim=c3");
     assert_eq!(offered(&world, &two, &policy), [""; 0]);
 }
@@ -378,7 +383,7 @@ fn two_changes_where_one_is_not_enough() {
         &["a cpu=2 pods=9 cordoned=true", "b cpu=2 memory=1Gi pods=9 taint=k=v:NoSchedule"],
         &[],
         "p cpu=3 memory=1Gi",
-        &["tolerate `k=v:NoSchedule` and request 1000m less cpu → b"],
+        &["tolerate `k=v:NoSchedule` and request 1 less cpu → b"],
     );
 }
 
@@ -402,4 +407,117 @@ fn what_would_fail_is_not_offered() {
         "p prefer=5,zone,In",
         &["tolerate `x=y:NoSchedule` → a"],
     );
+}
+
+/// Tolerating the taint of nodes with resources that the pod does not ask for comes last.
+#[test]
+fn nodes_with_other_resources_are_the_last_resort() {
+    check(
+        &[
+            "gpu-1 cpu=8 pods=9 example.com/gpu=4 taint=gpu=present:NoSchedule",
+            "gpu-2 cpu=8 pods=9 example.com/gpu=4 taint=gpu=present:NoSchedule",
+            "small cpu=2 pods=9",
+        ],
+        &[],
+        "p cpu=3",
+        &["request 1 less cpu → small", "tolerate `gpu=present:NoSchedule` → gpu-1 gpu-2"],
+    );
+    check(
+        &[
+            "gpu-1 cpu=8 pods=9 example.com/gpu=4 taint=gpu=present:NoSchedule",
+            "small cpu=2 pods=9",
+        ],
+        &[],
+        "p cpu=1 example.com/gpu=1",
+        &["tolerate `gpu=present:NoSchedule` → gpu-1"],
+    );
+}
+
+fn volume(json: &serde_json::Value) -> AnyObject {
+    AnyObject::from(serde_json::from_value::<core_v1::PersistentVolume>(json.clone()).unwrap())
+}
+
+fn claim(name: &str, class: &str, mode: &str, volume: Option<&str>) -> AnyObject {
+    let annotations = volume.map(|_| json!({"pv.kubernetes.io/bind-completed": "yes"}));
+    let claim = json!({
+        "metadata": {
+            "name": name, "namespace": "default", "uid": name,
+            "annotations": annotations.unwrap_or_else(|| json!({})),
+        },
+        "spec": {
+            "storageClassName": class, "accessModes": [mode],
+            "volumeName": volume.unwrap_or_default(),
+            "resources": {"requests": {"storage": "1Gi"}},
+        },
+    });
+    AnyObject::from(serde_json::from_value::<core_v1::PersistentVolumeClaim>(claim).unwrap())
+}
+
+/// S-VLB-1, S-VLB-3, S-VLR-1: a pod that is refused as a whole.
+#[test]
+fn claims_are_created_or_bound() {
+    let world = world(&["a pods=9"], &[]);
+    let policy = Policy::default();
+    let of = |world: &World, pod: &str| offered(world, &object::pod(pod), &policy);
+    assert_eq!(of(&world, "p claim=c"), ["create the claim `c` → a"]);
+    let both = "create the claim `c` and create the claim `d` → a";
+    assert_eq!(of(&world, "p claim=c claim=d"), [both]);
+    let mut world = world;
+    world.objects.push(claim("c", "fast", "ReadWriteOnce", None));
+    assert_eq!(of(&world, "p claim=c"), ["bind the claim `c` or create its class `fast` → a"]);
+}
+
+/// S-VLB-4: the volume of a claim is elsewhere. S-VLR-2: another pod has the claim.
+#[test]
+fn volumes_are_provided_or_freed() {
+    let policy = Policy::default();
+    let bound = volume(&json!({
+        "metadata": {"name": "v"},
+        "spec": {
+            "storageClassName": "fast", "accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"},
+            "claimRef": {"namespace": "default", "name": "c", "uid": "c"},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": [
+                {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["z"]}]}]}},
+        },
+    }));
+    let mut far = world(&["a pods=9 label:zone=y"], &[]);
+    far.objects = vec![bound, claim("c", "fast", "ReadWriteOnce", Some("v"))];
+    let expected = ["give the claim `c` a volume that more nodes can use than `v` → a"];
+    assert_eq!(offered(&far, &object::pod("p claim=c"), &policy), expected);
+    let bound = volume(&json!({
+        "metadata": {"name": "v"},
+        "spec": {
+            "storageClassName": "fast", "accessModes": ["ReadWriteOncePod"],
+            "capacity": {"storage": "1Gi"},
+            "claimRef": {"namespace": "default", "name": "c", "uid": "c"},
+        },
+    }));
+    let mut taken = world(&["a pods=9", "b pods=9"], &["q node=b claim=c"]);
+    taken.objects = vec![bound, claim("c", "fast", "ReadWriteOncePod", Some("v"))];
+    let expected = ["remove `default/q` from `b`, which uses the claim `c` → a b"];
+    assert_eq!(offered(&taken, &object::pod("p claim=c"), &policy), expected);
+    let disk = world(&["a pods=9"], &["q node=a disk=d"]);
+    let expected = [
+        "remove `default/q` from `a`, which uses the disk gcePersistentDisk d → a",
+        "add a node like `a` → new-node",
+    ];
+    assert_eq!(offered(&disk, &object::pod("p disk=d"), &policy), expected);
+}
+
+/// S-NAF-2: the terms of required node affinity name no common node.
+#[test]
+fn affinity_to_no_common_node_is_dropped() {
+    let world = world(&["a pods=9", "b pods=9"], &[]);
+    let mut pod = object::pod("p named=a");
+    let affinity = pod.spec.as_mut().and_then(|spec| spec.affinity.as_mut());
+    let required = affinity
+        .and_then(|affinity| affinity.node_affinity.as_mut())
+        .and_then(|affinity| affinity.required_during_scheduling_ignored_during_execution.as_mut());
+    for term in &mut required.unwrap().node_selector_terms {
+        let mut other = term.match_fields[0].clone();
+        other.values = vec!["b".to_owned()];
+        term.match_fields.push(other);
+    }
+    let expected = ["drop required node affinity, whose terms name no common node → a b"];
+    assert_eq!(offered(&world, &pod, &Policy::default()), expected);
 }

@@ -340,16 +340,11 @@ impl Local {
         let admission = self.admit(&mut pod)?;
         let (pod, policy) = self.compile(&pod)?;
         let request = PlaceRequest { pod: &pod, policy, tie_break: self.tie_break };
-        let explanation = self.cluster.explain(&request).map_err(failed)?;
-        let nodes = explanation.nodes.into_iter().map(convert::node_verdict);
-        Ok(ExplainResponse {
-            decision: Some(convert::decision(explanation.decision)),
-            nodes: nodes
-                .filter(|node| node_names.is_empty() || node_names.contains(&node.node_name))
-                .collect(),
-            remedies: explanation.remedies.into_iter().map(convert::remedy).collect(),
-            admission,
-        })
+        let is_detailed = |node: &str| node_names.iter().any(|name| name == node);
+        let explained =
+            self.cluster.explain_unless(&request, &is_detailed, &|| false).map_err(failed)?;
+        let answer = convert::explanation(explained, node_names, || Ok::<(), CliError>(()))?;
+        Ok(ExplainResponse { admission, ..answer })
     }
 
     pub(super) fn preempt(

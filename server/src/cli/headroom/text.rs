@@ -1,5 +1,6 @@
 //! Text and tables of `berth headroom`.
 
+use berth_engine::{Rounding, amount_text};
 use berth_proto::berth_v1::headroom_response::Next;
 use berth_proto::berth_v1::{HeadroomResponse, HeadroomStop, NodeHeadroom, ResourceHeadroom};
 
@@ -94,51 +95,7 @@ fn nodes(headroom: &HeadroomResponse) -> String {
     format!("{}{left_out}", table.text())
 }
 
-/// An amount in readable form: exact for cpu, and for bytes to a tenth of the largest unit that fits.
+/// An amount in readable form, rounded down, so that room is not overstated.
 fn quantity(resource: &str, amount: i64) -> String {
-    const UNITS: [(u64, &str); 5] =
-        [(1 << 50, "Pi"), (1 << 40, "Ti"), (1 << 30, "Gi"), (1 << 20, "Mi"), (1 << 10, "Ki")];
-    let (sign, size) = (if amount < 0 { "-" } else { "" }, amount.unsigned_abs());
-    let is_bytes =
-        matches!(resource, "memory" | "ephemeral-storage") || resource.starts_with("hugepages-");
-    if resource == "cpu" {
-        return match size % 1000 {
-            0 => format!("{sign}{}", output::grouped(size / 1000)),
-            _ => format!("{sign}{}m", output::grouped(size)),
-        };
-    }
-    let Some((unit, suffix)) = UNITS.iter().find(|(unit, _)| is_bytes && size >= *unit) else {
-        return format!("{sign}{}", output::grouped(size));
-    };
-    // Rounded down, so that room is not overstated.
-    let tenths = u128::from(size) * 10 / u128::from(*unit);
-    match tenths % 10 {
-        0 => format!("{sign}{}{suffix}", tenths / 10),
-        rest => format!("{sign}{}.{rest}{suffix}", tenths / 10),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn amounts_have_readable_units() {
-        for (resource, amount, expected) in [
-            ("cpu", 500, "500m"),
-            ("cpu", 12_000, "12"),
-            ("cpu", 1_234_500, "1,234,500m"),
-            ("cpu", -1500, "-1,500m"),
-            ("memory", 1 << 30, "1Gi"),
-            ("memory", (5 << 30) - 1, "4.9Gi"),
-            ("memory", 1000, "1,000"),
-            ("memory", -(3 << 19), "-1.5Mi"),
-            ("memory", i64::MIN, "-8192Pi"),
-            ("hugepages-2Mi", 4 << 20, "4Mi"),
-            ("example.com/gpu", 4096, "4,096"),
-            ("pods", 110, "110"),
-        ] {
-            assert_eq!(quantity(resource, amount), expected, "{resource} {amount}");
-        }
-    }
+    amount_text(resource, amount, Rounding::Down)
 }

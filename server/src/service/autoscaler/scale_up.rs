@@ -301,6 +301,7 @@ fn wire_left(left: engine::LeftPods, pods: &Pods<'_>) -> wire::ScaleUpLeft {
                 plugin: plugin.name().to_owned(),
                 code: code.as_str().to_owned(),
                 reasons: reasons.to_vec(),
+                ..wire::NodeRejection::default()
             })
         }
         engine::LeftReason::Limit(limit) => Reason::Limit(wire_limit(limit).into()),

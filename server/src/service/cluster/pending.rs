@@ -213,7 +213,7 @@ impl Asker<'_> {
     fn remedies(&self, waiting: &Waiting) -> Result<Vec<wire::Remedy>, CallError> {
         let Ok((pod, policy)) = self.compiled(waiting) else { return Ok(Vec::new()) };
         let request = PlaceRequest { pod: &pod, policy, tie_break: self.tie_break };
-        match self.cluster.explain_unless(&request, self.cancelled) {
+        match self.cluster.explain_unless(&request, &|_| false, self.cancelled) {
             Ok(account) => Ok(account.remedies.into_iter().map(convert::remedy).collect()),
             Err(engine::EngineError::Cancelled) => Err(CallError::DeadlineExceeded),
             Err(_) => Ok(Vec::new()),

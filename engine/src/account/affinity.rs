@@ -1,0 +1,122 @@
+//! What InterPodAffinity compares: the pod's required terms, and the required anti-affinity of other pods. Rule: S-IPA-7.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use super::at::{At, Judged};
+use super::comparison::{Compared, N_LISTED};
+use super::spread::domain_name;
+use super::wording::pods_of;
+use crate::model::PodKey;
+use crate::model::pod_affinity::{PodAffinity, Term};
+use crate::plan::counted::Filtering;
+use crate::snapshot::topology::DomainId;
+
+/// The first few pods by name that count for a sum, by domain; looked up for all domains at once, the first time.
+#[derive(Default)]
+pub(super) struct PodsByDomain(FxHashMap<usize, FxHashMap<DomainId, Vec<PodKey>>>);
+
+impl PodsByDomain {
+    /// Cost: at first one step for each pod of the rows that count for the sum.
+    fn of(&mut self, plan: &Filtering<'_, '_>, sum: usize, domain: DomainId) -> Vec<PodKey> {
+        let of_sum = self.0.entry(sum).or_insert_with(|| by_domain(plan, sum));
+        of_sum.get(&domain).cloned().unwrap_or_default()
+    }
+}
+
+fn by_domain(plan: &Filtering<'_, '_>, sum: usize) -> FxHashMap<DomainId, Vec<PodKey>> {
+    let demand = plan.demand();
+    let by = &demand.sums[sum];
+    let subject = &demand.subjects[by.subject];
+    let mut found: FxHashMap<DomainId, Vec<PodKey>> = FxHashMap::default();
+    for shard in &plan.snapshot().shards {
+        let Some(label) = shard.nodes.labels.get(&by.key) else {
+            continue;
+        };
+        let weights = plan.census().on_shard(by.subject, shard).iter().enumerate();
+        for (row, _) in weights.filter(|(row, weight)| **weight > 0 && label.rows.contains(*row)) {
+            let first = found.entry(label.domains[row]).or_default();
+            let placed = shard.pods.of(row).iter().map(|placed| &placed.pod);
+            for pod in placed.filter(|pod| subject.counts(pod, &demand.terms)) {
+                let at = first.partition_point(|known| known < pod.key());
+                if at < N_LISTED {
+                    first.insert(at, pod.key().clone());
+                    first.truncate(N_LISTED);
+                }
+            }
+        }
+    }
+    found
+}
+
+pub(super) fn compare(
+    plan: &Filtering<'_, '_>,
+    pods: &mut PodsByDomain,
+    at: At<'_>,
+) -> Vec<Judged> {
+    let mut judged = near(plan, at);
+    judged.extend(far(plan, pods, at));
+    judged.extend(blockers(plan, pods, at));
+    judged
+}
+
+fn near(plan: &Filtering<'_, '_>, at: At<'_>) -> Vec<Judged> {
+    let (affinity, census) = (&plan.demand().affinity, plan.census());
+    let is_first =
+        affinity.matches_itself && affinity.sums.iter().all(|sum| census.sum(*sum).total() == 0);
+    let terms = own_terms(plan, |own| &own.required);
+    let judged = affinity.sums.iter().zip(terms).enumerate().map(|(term, (sum, text))| {
+        let sums = census.sum(*sum);
+        let n_pods = sums.of(at.shard.nodes.domain_of(at.row, sums.key()));
+        let domain = domain_name(plan, at.shard, at.row, sums.key());
+        let is_met = domain.is_some() && (is_first || n_pods > 0);
+        let topology_key = plan.names().name(sums.key());
+        let n_anywhere = sums.total();
+        let compared =
+            Compared::Affinity { term, topology_key, selector: text, domain, n_pods, n_anywhere };
+        (is_met, compared)
+    });
+    judged.collect()
+}
+
+fn far(plan: &Filtering<'_, '_>, pods: &mut PodsByDomain, at: At<'_>) -> Vec<Judged> {
+    let terms = own_terms(plan, |own| &own.anti_required);
+    let sums = plan.demand().anti_affinity.iter();
+    let judged = sums.zip(terms).enumerate().map(|(term, (sum, selector))| {
+        let sums = plan.census().sum(*sum);
+        let id = at.shard.nodes.domain_of(at.row, sums.key());
+        let n_pods = sums.of(id);
+        let pods = if n_pods > 0 { pods.of(plan, *sum, id) } else { Vec::new() };
+        let domain = domain_name(plan, at.shard, at.row, sums.key());
+        let topology_key = plan.names().name(sums.key());
+        let compared =
+            Compared::AntiAffinity { term, topology_key, selector, domain, n_pods, pods };
+        (n_pods == 0, compared)
+    });
+    judged.collect()
+}
+
+fn blockers(plan: &Filtering<'_, '_>, pods: &mut PodsByDomain, at: At<'_>) -> Vec<Judged> {
+    let judged = plan.demand().blockers.iter().map(|sum| {
+        let sums = plan.census().sum(*sum);
+        let id = at.shard.nodes.domain_of(at.row, sums.key());
+        let n_terms = sums.of(id);
+        let pods = if n_terms > 0 { pods.of(plan, *sum, id) } else { Vec::new() };
+        let domain = domain_name(plan, at.shard, at.row, sums.key());
+        let topology_key = plan.names().name(sums.key());
+        (n_terms == 0, Compared::ExistingAntiAffinity { topology_key, domain, n_terms, pods })
+    });
+    judged.collect()
+}
+
+/// The selectors of the pod's terms as text, in spec order.
+fn own_terms(
+    plan: &Filtering<'_, '_>,
+    list: impl Fn(&PodAffinity) -> &[Arc<Term>],
+) -> Vec<Arc<str>> {
+    let own = plan.shape().pod_affinity.as_deref();
+    let terms = own.map_or(&[][..], |own| list(own));
+    let names = plan.names();
+    terms.iter().map(|term| pods_of(term.facts.selector.as_ref(), names).into()).collect()
+}

@@ -1,0 +1,34 @@
+//! What NodeVolumeLimits compares: the volumes of each driver. Rules: S-VLL-2, S-VLL-5.
+
+use super::at::{At, Judged};
+use super::comparison::{Compared, N_LISTED, ResourceHolder};
+use crate::plan::counted::Filtering;
+use crate::prepared::volumes::limits::{DriverDemand, DriverOnRow};
+
+pub(super) fn compare(plan: &Filtering<'_, '_>, at: At<'_>) -> Vec<Judged> {
+    let Some(found) = plan.volumes().found() else {
+        return Vec::new();
+    };
+    if let Some(why) = &found.limits.refusal {
+        return vec![(false, Compared::UnknownClaim { why: why.as_str().into() })];
+    }
+    found.limits.demands.iter().map(|demand| of_driver(plan, demand, at)).collect()
+}
+
+fn of_driver(plan: &Filtering<'_, '_>, demand: &DriverDemand, at: At<'_>) -> Judged {
+    let storage = &plan.snapshot().storage;
+    let on_row = demand.on_row(storage, at.node_row());
+    let placed = at.shard.pods.of(at.row).iter().map(|placed| &placed.pod);
+    let amounts = placed.filter(|pod| pod.volumes().is_some()).map(|pod| {
+        let volumes = storage.volumes_of(pod, at.node_row());
+        let amount = volumes.iter().filter(|volume| volume.driver == demand.driver).count() as i64;
+        ResourceHolder { pod: pod.key().clone(), amount }
+    });
+    let mut holders: Vec<ResourceHolder> = amounts.filter(|holder| holder.amount > 0).collect();
+    holders.sort_unstable_by(|a, b| b.amount.cmp(&a.amount).then_with(|| a.pod.cmp(&b.pod)));
+    holders.truncate(N_LISTED);
+    let driver = plan.names().name(demand.driver);
+    let DriverOnRow { asked, in_use, limit } = on_row;
+    let compared = Compared::VolumeLimit { driver, asked, in_use, limit, holders };
+    (on_row.excess() == 0, compared)
+}
