@@ -1,6 +1,7 @@
 //! The `berth` command: one file per subcommand.
 
 mod admission;
+pub mod asked;
 pub mod backend;
 pub mod completions;
 pub mod config;
@@ -13,7 +14,9 @@ pub mod explain;
 pub mod get;
 mod given;
 pub mod headroom;
+mod help;
 pub mod input;
+pub mod ledger;
 pub mod lenient;
 pub mod lifecycle;
 pub mod man;
@@ -28,6 +31,7 @@ pub mod rule;
 pub mod plugin;
 pub mod schedule;
 pub mod serve;
+pub mod session;
 pub mod status;
 pub mod what_if;
 mod workloads;
@@ -109,6 +113,12 @@ pub enum Command {
     /// Decides about objects as kubectl writes them, with no cluster and no server, or about pods of a cluster by name:
     /// where a pod is in its life, what a delete would do, what a budget allows. Nothing is changed anywhere.
     Lifecycle(lifecycle::LifecycleArgs),
+    /// Open, change, show, commit and close what-if sessions on a server
+    Session(session::SessionArgs),
+    /// Show who holds pod names and volumes, and which nodes are fenced, by a server's ledger
+    ///
+    /// Nothing is changed: grants are made by the controllers that call the ledger.
+    Ledger(ledger::LedgerArgs),
     /// Print the text of a rule that an answer names, such as L-TERM-9
     Rule(rule::RuleArgs),
     /// Print what a shell needs to complete Berth's commands and options
@@ -142,9 +152,11 @@ pub fn run(cli: Cli) -> Result<ExitCode, CliError> {
         Command::Config(args) => config::run(&args),
         Command::Conformance(args) => conformance::run(args),
         Command::Lifecycle(args) => lifecycle::run(args),
+        Command::Session(args) => block_on(None, session::run(args)),
+        Command::Ledger(args) => block_on(None, ledger::run(args)),
         Command::Rule(args) => rule::run(&args),
-        Command::Completions(args) => completions::run(&args, Cli::command()),
-        Command::Man(args) => man::run(&args, Cli::command()),
+        Command::Completions(args) => completions::run(&args, help::with_help(Cli::command())),
+        Command::Man(args) => man::run(&args, help::with_help(Cli::command())),
     }
 }
 
@@ -176,14 +188,14 @@ mod tests {
 
     #[test]
     fn the_command_line_is_consistent() {
-        Cli::command().debug_assert();
+        help::with_help(Cli::command()).debug_assert();
     }
 
     #[test]
     fn every_shell_completes_every_command() {
-        let command = Cli::command();
+        let command = help::with_help(Cli::command());
         for shell in clap_complete::Shell::value_variants() {
-            let script = completions::script(*shell, Cli::command());
+            let script = completions::script(*shell, help::with_help(Cli::command()));
             for subcommand in command.get_subcommands() {
                 let name = subcommand.get_name();
                 assert!(script.contains(name), "{shell}: {name}");
@@ -195,7 +207,7 @@ mod tests {
     #[test]
     fn every_command_has_a_manual_page() {
         let folder = tempfile::tempdir().unwrap();
-        let mut command = Cli::command();
+        let mut command = help::with_help(Cli::command());
         command.build();
         man::write(folder.path(), &command).unwrap();
         for name in ["berth", "berth-place", "berth-man", "berth-lifecycle-phase"] {

@@ -80,7 +80,8 @@ impl BackendArgs {
         let unknown_fields = self.lenient.unknown_fields();
         let (mut backend, written) = if let Some(url) = &self.source.server {
             let client = self.source.connect(url).await?;
-            let remote = Remote::new(url, client, self.wire_tie_break(), unknown_fields);
+            let remote = Remote::new(url, client, self.wire_tie_break(), unknown_fields)
+                .within(self.source.session.as_deref());
             (Backend::Server(Box::new(remote)), Vec::new())
         } else {
             let profiles = match &self.scheduler_config {
@@ -301,6 +302,10 @@ impl Backend {
         match self {
             Backend::Local(local) => {
                 local.fork(what_if);
+                Ok(())
+            }
+            Backend::Server(remote) if remote.has_session() => {
+                remote.what_if = Some(what_if);
                 Ok(())
             }
             Backend::Server(remote) => remote.open_session(Some(what_if)).await,

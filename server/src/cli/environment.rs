@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, CommandFactory as _, FromArgMatches as _};
 
-use super::{Cli, output, plugin};
+use super::{Cli, help, output, plugin};
 
 const PREFIX: &str = "BERTH_";
 /// Variables that are read elsewhere: the filter of the log.
@@ -19,7 +19,7 @@ const NOT_FLAGS: [&str; 1] = ["BERTH_LOG"];
 /// # Errors
 /// clap's error for a wrong command line, and for `--help` and `--version`; to be printed with its own exit status.
 pub fn parse(arguments: &[OsString]) -> Result<Cli, clap::Error> {
-    let mut command = without_empty_variables(Cli::command());
+    let mut command = without_empty_variables(help::with_help(Cli::command()));
     command.build();
     let with_source =
         plugin::is_plugin(arguments).then(|| plugin::with_source(&command, arguments));

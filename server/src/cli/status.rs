@@ -52,20 +52,25 @@ pub async fn run(args: StatusArgs) -> Result<ExitCode, CliError> {
     let (what_if, input) = (WhatIfArgs::default(), InputArgs::default());
     let backend = args.backend.open(&what_if, &input, SupposedPods::Pending, pods::is_pending);
     let backend = backend.await?;
-    let answered = answer(&args, &backend).await;
+    let answered = show(&backend, args.namespace.as_deref(), args.output).await;
     backend.close().await;
     answered
 }
 
-async fn answer(args: &StatusArgs, backend: &Backend) -> Result<ExitCode, CliError> {
+/// Prints the cluster of `backend`, and its pending pods of a namespace or of all.
+pub(super) async fn show(
+    backend: &Backend,
+    namespace: Option<&str>,
+    format: Format,
+) -> Result<ExitCode, CliError> {
     let cluster = backend.cluster().await?;
     let request = ListPendingRequest {
-        namespace: args.namespace.clone().unwrap_or_default(),
+        namespace: namespace.unwrap_or_default().to_owned(),
         ..ListPendingRequest::default()
     };
     let pending = if cluster.decidable { Some(backend.list_pending(request).await?) } else { None };
     let answer = StatusOutput { cluster: &cluster, pending: pending.as_ref() };
-    match output::structured(args.output, &answer)? {
+    match output::structured(format, &answer)? {
         Some(text) => output::print(&text)?,
         None => {
             let mut sections = vec![sizes(&cluster)];

@@ -25,7 +25,8 @@ pub struct WhatIfArgs {
     /// FILE holds ordinary manifests or a dump: nodes, pods and whatever else placements depend on,
     /// PodDisruptionBudgets included. Each takes the place of the object of its name, whole. A pod with `spec.nodeName`
     /// runs there. A workload such as a Deployment gets its pods, which are placed before the question is answered. The
-    /// cluster itself stays as it is: a server answers from a session that is closed afterwards.
+    /// cluster itself stays as it is: a server answers from a session that is closed afterwards. With `--session` that
+    /// session is changed, and stays so.
     #[arg(long, value_name = "FILE")]
     what_if: Vec<PathBuf>,
     /// Suppose that this node or pod were gone, for example `node/n1` or `pod/shop/web-0`; repeatable
@@ -94,6 +95,11 @@ impl Gone {
 }
 
 impl WhatIfArgs {
+    /// The suppositions that the objects of these files were there, and that other objects were gone.
+    pub(super) fn of(what_if: Vec<PathBuf>, without: Vec<Gone>) -> WhatIfArgs {
+        WhatIfArgs { what_if, without, cordon: Vec::new() }
+    }
+
     /// Whether nothing is supposed.
     pub(super) fn is_empty(&self) -> bool {
         self.what_if.is_empty() && self.without.is_empty() && self.cordon.is_empty()

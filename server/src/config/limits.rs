@@ -21,7 +21,6 @@ const MIN_TIMEOUT: Duration = Duration::from_secs(1);
 settings! {
     /// The section `limits` as flags, variables or a file give it.
     #[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args)]
-    #[command(next_help_heading = "Limits")]
     pub struct LimitsOverrides for LoadLimits, in directory, read as limits;
 
     /// Most open connections of a listener [default: 4096]

@@ -332,7 +332,7 @@ async fn the_limits_of_sessions_are_reported() {
 #[test]
 fn help_lists_plugins_and_exit_status() {
     for command in ["place", "explain", "preempt", "headroom"] {
-        let text = run(&format!("berth {command} --help"));
+        let text = run(&format!("berth {command} --help-all"));
         let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
         for expected in [
             "Evaluated plugins: SchedulingGates, ",
@@ -355,7 +355,10 @@ fn help_lists_plugins_and_exit_status() {
         "lifecycle evict-order",
         "lifecycle decide",
     ] {
-        assert!(run(&format!("berth {command} --help")).contains("Exit status: 0 "), "{command}");
+        assert!(
+            run(&format!("berth {command} --help-all")).contains("Exit status: 0 "),
+            "{command}"
+        );
     }
 }
 

@@ -33,6 +33,8 @@ pub(in crate::cli) struct Remote {
     tie_break: Option<wire::TieBreak>,
     /// Id of the session; empty for the live cluster.
     session_id: String,
+    /// Whether the session belongs to this command, which closes it.
+    is_own_session: bool,
     pub(super) what_if: Option<String>,
     pub(super) unknown_fields: UnknownFields,
 }
@@ -44,8 +46,20 @@ impl Remote {
         tie_break: Option<wire::TieBreak>,
         unknown_fields: UnknownFields,
     ) -> Remote {
-        let (url, session_id) = (url.to_owned(), String::new());
-        Remote { url, client, tie_break, session_id, what_if: None, unknown_fields }
+        Remote {
+            url: url.to_owned(),
+            client,
+            tie_break,
+            session_id: String::new(),
+            is_own_session: false,
+            what_if: None,
+            unknown_fields,
+        }
+    }
+
+    /// The same server, in a session that somebody else opened.
+    pub(super) fn within(self, session_id: Option<&str>) -> Remote {
+        Remote { session_id: session_id.unwrap_or_default().to_owned(), ..self }
     }
 
     pub(super) async fn place(
@@ -206,6 +220,7 @@ impl Remote {
     pub(super) async fn open_session(&mut self, what_if: Option<String>) -> Result<(), CliError> {
         let opened = self.client.session().open(SessionServiceOpenRequest {}).await;
         self.session_id = self.answer(opened)?.session_id;
+        self.is_own_session = true;
         self.what_if = what_if;
         Ok(())
     }
@@ -262,7 +277,7 @@ impl Remote {
     }
 
     pub(super) async fn close(self) {
-        if !self.session_id.is_empty() {
+        if self.is_own_session {
             let request = SessionServiceCloseRequest { session_id: self.session_id };
             drop(self.client.session().close(request).await);
         }

@@ -16,6 +16,9 @@ pub struct SourceArgs {
     /// Server to ask instead, for example `http://127.0.0.1:7420`
     #[arg(long, value_name = "URL", conflicts_with = "kube")]
     pub server: Option<String>,
+    /// What-if session of the server to work in, as `berth session open` printed it
+    #[arg(long, value_name = "ID", requires = "server")]
+    pub session: Option<String>,
     /// Read the cluster from its API server, once, and decide in this process: no Berth server is needed
     #[arg(long)]
     pub kube: bool,

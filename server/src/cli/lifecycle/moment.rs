@@ -32,7 +32,7 @@ pub(super) fn parse(text: &str) -> Result<Time, String> {
 }
 
 /// Formats a time in RFC 3339, UTC; `-` for none, or one that cannot be written.
-pub(super) fn absolute(time: Option<&Time>) -> String {
+pub(in crate::cli) fn absolute(time: Option<&Time>) -> String {
     match time.map(serde_json::to_value) {
         Some(Ok(Value::String(text))) => text,
         _ => "-".to_owned(),
