@@ -37,7 +37,7 @@ enum Step {
     Apply(ApplyArgs),
     /// Show the cluster of a session, and what keeps its pending pods waiting
     Show(ShowArgs),
-    /// Put the session's placements into effect, all of them or none, and close it
+    /// Put the session's placements into effect, all of them or none
     Commit(CommitArgs),
     /// Drop a session
     Close(CloseArgs),
