@@ -99,17 +99,17 @@ fn account(plan: &Scoring<'_, '_>, options: &ExplainOptions<'_>) -> Result<Vec<T
         }
     }
     for (verdict, account) in &mut nodes {
-        if (options.is_detailed)(&verdict.node)
-            && let Some(row) =
-                plan.names().get(&verdict.node).and_then(|it| plan.snapshot().row_of(it))
-        {
-            let shard = &plan.snapshot().shards[row.shard()];
-            account.checks = accountant.checks(shard, row.row());
-            for score in &mut account.scores {
-                score.basis = basis(plan, score.plugin, shard, row.row());
-            }
-        } else {
+        if !(options.is_detailed)(&verdict.node) {
             account.scores = Vec::new();
+            continue;
+        }
+        options.check_wanted()?;
+        let row = plan.names().get(&verdict.node).and_then(|it| plan.snapshot().row_of(it));
+        let Some(row) = row else { continue };
+        let shard = &plan.snapshot().shards[row.shard()];
+        account.checks = accountant.checks(shard, row.row());
+        for score in &mut account.scores {
+            score.basis = basis(plan, score.plugin, shard, row.row());
         }
     }
     nodes.sort_unstable_by(|(a, _), (b, _)| a.node.cmp(&b.node));

@@ -5,6 +5,7 @@ pub(crate) mod entries;
 pub(crate) mod gang;
 pub(crate) mod assumed;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use berth_engine as engine;
@@ -177,7 +178,8 @@ fn explain_now(
     let (pod, policy) = convert::pod_to_place(&state.cluster, profiles, Some(&asked.pod))?;
     let started = clock::now();
     let asking = engine::PlaceRequest { pod: &pod, policy, tie_break };
-    let is_detailed = |node: &str| request.node_names.iter().any(|name| name == node);
+    let named: HashSet<&str> = request.node_names.iter().map(String::as_str).collect();
+    let is_detailed = |node: &str| named.contains(node);
     let explained = asked
         .cluster()
         .explain_unless(&asking, &is_detailed, &|| cancel.is_cancelled())

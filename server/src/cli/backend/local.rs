@@ -340,7 +340,8 @@ impl Local {
         let admission = self.admit(&mut pod)?;
         let (pod, policy) = self.compile(&pod)?;
         let request = PlaceRequest { pod: &pod, policy, tie_break: self.tie_break };
-        let is_detailed = |node: &str| node_names.iter().any(|name| name == node);
+        let named: HashSet<&str> = node_names.iter().map(String::as_str).collect();
+        let is_detailed = |node: &str| named.contains(node);
         let explained =
             self.cluster.explain_unless(&request, &is_detailed, &|| false).map_err(failed)?;
         let answer = convert::explanation(explained, node_names, || Ok::<(), CliError>(()))?;
