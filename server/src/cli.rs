@@ -6,6 +6,7 @@ pub mod backend;
 pub mod completions;
 pub mod config;
 pub mod conformance;
+pub mod consolidate;
 pub mod demo;
 pub mod drain;
 pub mod environment;
@@ -29,6 +30,7 @@ pub mod preempt;
 mod profiles;
 pub mod rule;
 pub mod plugin;
+pub mod scale_in;
 pub mod schedule;
 pub mod serve;
 pub mod session;
@@ -101,6 +103,16 @@ pub enum Command {
     /// place, until one fits nowhere: spread, affinity, ports and volumes count between them. The cluster stays as it
     /// is.
     Headroom(headroom::HeadroomArgs),
+    /// Plan which nodes can be removed, and where their pods go
+    ///
+    /// Candidates are tried one after another, the most expensive and then the emptiest first, with cluster-autoscaler's
+    /// rules. Nothing is evicted, and the cluster stays as it is.
+    Consolidate(consolidate::ConsolidateArgs),
+    /// Choose which replicas of a workload to remove
+    ///
+    /// Those go first that are not ready, that keep the rest spread, and whose nodes get empty. Nothing is deleted, and
+    /// the cluster stays as it is.
+    ScaleIn(scale_in::ScaleInArgs),
     /// Check whether a configuration can be used, and print the result
     ///
     /// Reads the configuration of `berth serve`, flags and variables included, and the scheduling policy. Nothing else
@@ -149,6 +161,8 @@ pub fn run(cli: Cli) -> Result<ExitCode, CliError> {
         Command::Preempt(args) => block_on(None, preempt::run(args)),
         Command::Drain(args) => block_on(None, drain::run(args)),
         Command::Headroom(args) => block_on(None, headroom::run(args)),
+        Command::Consolidate(args) => block_on(None, consolidate::run(args)),
+        Command::ScaleIn(args) => block_on(None, scale_in::run(args)),
         Command::Config(args) => config::run(&args),
         Command::Conformance(args) => conformance::run(args),
         Command::Lifecycle(args) => lifecycle::run(args),

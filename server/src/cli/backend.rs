@@ -237,6 +237,28 @@ impl Backend {
         }
     }
 
+    /// Plans which nodes could be removed, and where their pods would go.
+    pub(super) async fn consolidate(
+        &self,
+        request: wire::ConsolidateRequest,
+    ) -> Result<wire::ConsolidateResponse, CliError> {
+        match self {
+            Backend::Local(local) => local.consolidate(request),
+            Backend::Server(remote) => remote.consolidate(request).await,
+        }
+    }
+
+    /// Chooses replicas of a workload to remove.
+    pub(super) async fn choose_scale_in(
+        &self,
+        request: wire::ChooseScaleInRequest,
+    ) -> Result<wire::ChooseScaleInResponse, CliError> {
+        match self {
+            Backend::Local(local) => local.choose_scale_in(request),
+            Backend::Server(remote) => remote.choose_scale_in(request).await,
+        }
+    }
+
     /// Computes how many more copies of a pod fit.
     pub(super) async fn headroom(
         &self,

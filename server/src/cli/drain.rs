@@ -1,13 +1,12 @@
 //! `berth drain`: shows whether nodes can be emptied, and where their pods would go.
 
-mod text;
+pub(super) mod rules;
+pub(super) mod text;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use berth_proto::berth_v1::{
-    DrainMode, DrainRules, NodeRules, SimulateDrainRequest, SimulateDrainResponse,
-};
+use berth_proto::berth_v1::{DrainMode, SimulateDrainRequest, SimulateDrainResponse};
 use serde::Serialize;
 
 use super::backend::{self, Backend, BackendArgs};
@@ -18,6 +17,7 @@ use super::what_if::{SupposedPods, WhatIfArgs};
 use super::{CliError, lenient, manifest};
 use crate::escape::printable_lines;
 use crate::feed::file::{Dump, UnknownFields};
+use rules::{NodeArgs, PodArgs};
 
 const EXIT_STATUS: &str = "\
     Exit status: 0 when every node can go; 1 when one cannot, or nothing could be decided; 2 for a wrong command line.";
@@ -63,55 +63,6 @@ pub struct DrainArgs {
     output: Format,
 }
 
-/// Rules for nodes that are kept whatever their pods.
-#[derive(Clone, Debug, clap::Args)]
-struct NodeArgs {
-    /// Also empty nodes annotated `cluster-autoscaler.kubernetes.io/scale-down-disabled: true`
-    #[arg(long)]
-    ignore_scale_down_disabled: bool,
-    /// Keep nodes without this label: they belong to no node group
-    #[arg(long, value_name = "LABEL", default_value = "", hide_default_value = true)]
-    node_group_label: String,
-    /// Keep nodes that are not ready
-    #[arg(long)]
-    keep_unready: bool,
-    /// Keep nodes with at least this utilization, for example 0.5
-    #[arg(long, value_name = "RATIO", allow_negative_numbers = true, value_parser = parse_ratio)]
-    threshold: Option<f64>,
-}
-
-/// Rules for pods that must not be moved.
-#[derive(Clone, Debug, clap::Args)]
-struct PodArgs {
-    /// Also move pods that no controller would recreate
-    #[arg(long)]
-    force: bool,
-    /// Also move pods with hostPath volumes and emptyDirs on disk; their contents are lost
-    #[arg(long)]
-    delete_local_data: bool,
-    /// Also move pods annotated `cluster-autoscaler.kubernetes.io/safe-to-evict: false`
-    #[arg(long)]
-    ignore_safe_to_evict: bool,
-    /// Also move young pods of kube-system that no disruption budget covers
-    #[arg(long)]
-    move_system_pods: bool,
-    /// Age in seconds up to which such pods are young [default: 3600]
-    #[arg(long, value_name = "SECONDS", conflicts_with = "move_system_pods", allow_negative_numbers = true, value_parser = clap::value_parser!(i64).range(0..))]
-    system_pod_timeout: Option<i64>,
-    /// Move pods only if the cluster knows their ReplicationController, ReplicaSet or StatefulSet
-    #[arg(long)]
-    require_controllers: bool,
-    /// Keep pods whose ReplicaSet or ReplicationController is to have fewer pods
-    #[arg(long, value_name = "N", requires = "require_controllers", default_value_t = 0, hide_default_value = true, allow_negative_numbers = true, value_parser = clap::value_parser!(i32).range(0..))]
-    min_replicas: i32,
-}
-
-fn parse_ratio(text: &str) -> Result<f64, String> {
-    let ratio: Option<f64> = text.parse().ok();
-    let is_ratio = |ratio: &f64| ratio.is_finite() && *ratio >= 0.0;
-    ratio.filter(is_ratio).ok_or_else(|| "expected a number from 0, such as 0.5".to_owned())
-}
-
 impl DrainArgs {
     fn mode(&self) -> DrainMode {
         match (self.batch, self.in_turn) {
@@ -133,27 +84,12 @@ impl DrainArgs {
     }
 
     fn request(&self, node_names: Vec<String>) -> SimulateDrainRequest {
-        let (kept, pods) = (&self.nodes_kept, &self.pods_kept);
         SimulateDrainRequest {
             node_names,
             mode: self.mode().into(),
             destination_node_names: self.to.clone(),
-            node_rules: Some(NodeRules {
-                ignore_scale_down_disabled: kept.ignore_scale_down_disabled,
-                node_group_label: kept.node_group_label.clone(),
-                keep_unready: kept.keep_unready,
-                utilization_threshold: kept.threshold,
-                ..NodeRules::default()
-            }),
-            rules: Some(DrainRules {
-                move_unreplicated: pods.force,
-                move_system_pods: pods.move_system_pods,
-                system_pod_timeout_seconds: pods.system_pod_timeout,
-                move_local_storage: pods.delete_local_data,
-                move_not_safe_to_evict: pods.ignore_safe_to_evict,
-                require_controllers: pods.require_controllers,
-                min_replicas: pods.min_replicas,
-            }),
+            node_rules: Some(self.nodes_kept.to_wire()),
+            rules: Some(self.pods_kept.to_wire()),
             now: Some(self.now.get()),
             scheduler_name: self.scheduler_name.clone(),
             ..SimulateDrainRequest::default()

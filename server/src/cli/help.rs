@@ -156,7 +156,7 @@ const RARE: [&str; 44] = [
 ];
 
 /// Examples by command, without the program's name.
-const EXAMPLES: [(&str, &[&str]); 37] = [
+const EXAMPLES: [(&str, &[&str]); 39] = [
     ("", &["explain --kube pod/web-0 -n shop", "place --cluster cluster.json pod.yaml", "demo"]),
     ("serve", &["serve --cluster cluster.json", "serve --kube --token-file tokens.csv"]),
     ("schedule", &["schedule --kube", "schedule --kube --hand-off"]),
@@ -183,6 +183,17 @@ const EXAMPLES: [(&str, &[&str]); 37] = [
     ("preempt", &["preempt --kube shop/web-0", "preempt --cluster cluster.json -f pod.yaml"]),
     ("drain", &["drain --kube node-7", "drain --cluster cluster.json node-7 node-8 --in-turn"]),
     ("headroom", &["headroom --kube -f pod.yaml", "headroom --cluster cluster.json shop/web-0"]),
+    (
+        "consolidate",
+        &["consolidate --kube --max-nodes 3", "consolidate --cluster cluster.json node-7 node-8"],
+    ),
+    (
+        "scale-in",
+        &[
+            "scale-in --kube -n shop -l app=web --remove 3",
+            "scale-in --cluster cluster.json shop/web-0 shop/web-1",
+        ],
+    ),
     ("config", &["config --config berth.yaml", "config --scheduler-config scheduler.yaml"]),
     ("conformance", &["conformance recordings"]),
     ("lifecycle", &["lifecycle explain --kube shop/web-0", "lifecycle phase pods.yaml"]),

@@ -3,8 +3,8 @@
 mod scale_up;
 pub(crate) mod drain;
 pub(crate) mod headroom;
-mod consolidate;
-mod scale_in;
+pub(crate) mod consolidate;
+pub(crate) mod scale_in;
 mod fit;
 
 use std::sync::Arc;

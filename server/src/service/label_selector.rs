@@ -9,6 +9,8 @@
 
 use std::sync::Arc;
 
+use berth_proto::meta_v1;
+
 /// A parsed selector: all requirements must hold; an empty selector matches everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LabelSelector {
@@ -50,6 +52,31 @@ impl LabelSelector {
                 other => return Err(parser.expected("`,` or the end", other)),
             }
         }
+    }
+
+    /// The selector as an object.
+    ///
+    /// # Errors
+    /// A comparison with `>` or `<`, which only list requests have.
+    pub fn to_object(&self) -> Result<meta_v1::LabelSelector, String> {
+        let mut selector = meta_v1::LabelSelector::default();
+        for Requirement { key, test } in &self.requirements {
+            let (operator, values) = match test {
+                Test::Exists => ("Exists", Vec::new()),
+                Test::DoesNotExist => ("DoesNotExist", Vec::new()),
+                Test::In(values) => ("In", values.clone()),
+                Test::NotIn(values) => ("NotIn", values.clone()),
+                Test::GreaterThan(_) | Test::LessThan(_) => {
+                    return Err(format!("`{key}` cannot be compared with `>` or `<` here"));
+                }
+            };
+            selector.match_expressions.push(meta_v1::LabelSelectorRequirement {
+                key: key.clone(),
+                operator: operator.to_owned(),
+                values,
+            });
+        }
+        Ok(selector)
     }
 
     /// Whether these labels, keys and values, meet every requirement (W-SEL-3). If a key occurs twice, the first
@@ -287,6 +314,17 @@ mod tests {
         let parsed =
             LabelSelector::parse(selector).unwrap_or_else(|reason| panic!("{selector}: {reason}"));
         assert_eq!(parsed.matches(&labels), expected, "`{selector}` on {labels:?}");
+    }
+
+    #[test]
+    fn a_selector_as_an_object() {
+        let object =
+            LabelSelector::parse("app=web,tier in (a,b),!old").unwrap().to_object().unwrap();
+        let texts = object.match_expressions.iter();
+        let texts: Vec<String> =
+            texts.map(|it| format!("{} {} {}", it.key, it.operator, it.values.join("+"))).collect();
+        assert_eq!(texts, ["app In web", "tier In a+b", "old DoesNotExist "]);
+        assert!(LabelSelector::parse("n>3").unwrap().to_object().is_err());
     }
 
     #[test]

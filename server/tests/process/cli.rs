@@ -114,6 +114,16 @@ fn headroom() {
 }
 
 #[test]
+fn consolidate() {
+    check("consolidate.txt");
+}
+
+#[test]
+fn scale_in() {
+    check("scale-in.txt");
+}
+
+#[test]
 fn drain() {
     check("drain.txt");
 }

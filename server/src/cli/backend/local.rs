@@ -25,7 +25,7 @@ use crate::feed::file::{
 use crate::feed::{FeedError, object_name};
 use crate::policy::Profiles;
 use crate::service::admission;
-use crate::service::autoscaler::{drain, headroom};
+use crate::service::autoscaler::{consolidate, drain, headroom, scale_in};
 use crate::service::cluster;
 use crate::service::convert::{self, Mode};
 use crate::service::placement::entries::{self, Compiled, Terms};
@@ -375,6 +375,23 @@ impl Local {
     ) -> Result<wire::SimulateDrainResponse, CliError> {
         let Local { cluster, profiles, tie_break, .. } = self;
         drain::simulate(cluster, profiles, *tie_break, request, &|| false)
+            .map_err(|error| CliError::Request(error.to_string()))
+    }
+
+    pub(super) fn consolidate(
+        &self,
+        request: wire::ConsolidateRequest,
+    ) -> Result<wire::ConsolidateResponse, CliError> {
+        let Local { cluster, profiles, tie_break, .. } = self;
+        consolidate::plan(cluster, profiles, *tie_break, request, &|| false)
+            .map_err(|error| CliError::Request(error.to_string()))
+    }
+
+    pub(super) fn choose_scale_in(
+        &self,
+        request: wire::ChooseScaleInRequest,
+    ) -> Result<wire::ChooseScaleInResponse, CliError> {
+        scale_in::choose(&self.cluster, request, &|| false)
             .map_err(|error| CliError::Request(error.to_string()))
     }
 

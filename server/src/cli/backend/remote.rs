@@ -142,6 +142,24 @@ impl Remote {
         self.answer(self.client.autoscaler().simulate_drain(request).await)
     }
 
+    pub(super) async fn consolidate(
+        &self,
+        request: wire::ConsolidateRequest,
+    ) -> Result<wire::ConsolidateResponse, CliError> {
+        let (tie_break, session_id) = (self.tie_break, self.session_id.clone());
+        let request = wire::ConsolidateRequest { tie_break, session_id, ..request };
+        self.answer(self.client.autoscaler().consolidate(request).await)
+    }
+
+    pub(super) async fn choose_scale_in(
+        &self,
+        request: wire::ChooseScaleInRequest,
+    ) -> Result<wire::ChooseScaleInResponse, CliError> {
+        let session_id = self.session_id.clone();
+        let request = wire::ChooseScaleInRequest { session_id, ..request };
+        self.answer(self.client.autoscaler().choose_scale_in(request).await)
+    }
+
     pub(super) async fn headroom(
         &self,
         request: wire::HeadroomRequest,

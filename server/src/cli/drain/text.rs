@@ -34,7 +34,8 @@ fn summary(drained: &SimulateDrainResponse, mode: DrainMode) -> String {
     format!("{} of {all} can go{how}{waves}", output::grouped(n_go))
 }
 
-fn section(node: &NodeDrain) -> String {
+/// A node: whether it can go, the budgets in its way, and its pods.
+pub(in crate::cli) fn section(node: &NodeDrain) -> String {
     let mut lines = vec![head(node)];
     lines.extend(node.budgets.iter().filter(|used| is_exceeded(used)).map(exceeded));
     if !node.pods.is_empty() {

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use berth_engine as engine;
-use berth_engine::UnremovableReason;
+use berth_engine::{Cluster, TieBreak, UnremovableReason};
 use berth_proto::berth_v1::{self as wire, ConsolidateRequest, ConsolidateResponse};
 
 use super::drain::{
     code, compile_node_rules, compile_rules, moment, names, policy, wire_node, wire_utilization,
 };
+use crate::policy::Profiles;
 use crate::service::CallError;
 use crate::service::Cancel;
 use crate::service::State;
@@ -25,6 +26,18 @@ pub(super) fn answer(
     target: &Target,
     request: ConsolidateRequest,
     cancel: &Cancel,
+) -> Result<ConsolidateResponse, CallError> {
+    let cancelled = || cancel.is_cancelled();
+    plan(target, &state.profiles, state.tie_break, request, &cancelled)
+}
+
+/// Plans on a cluster; `configured` is the tie-breaking rule if the request has none.
+pub(crate) fn plan(
+    cluster: &Cluster,
+    profiles: &Profiles,
+    configured: TieBreak,
+    request: ConsolidateRequest,
+    cancelled: &dyn Fn() -> bool,
 ) -> Result<ConsolidateResponse, CallError> {
     let ConsolidateRequest {
         session_id: _,
@@ -43,9 +56,9 @@ pub(super) fn answer(
     let recently =
         names("node_rules.recently_unremovable", node_rules.recently_unremovable.clone())?;
     let prices = prices.unwrap_or_default();
-    let planned = target.consolidate(&engine::ConsolidateRequest {
-        policy: policy(&state.profiles, &scheduler_name)?,
-        tie_break: convert::tie_break(tie_break.as_ref(), state.tie_break)?,
+    let planned = cluster.consolidate(&engine::ConsolidateRequest {
+        policy: policy(profiles, &scheduler_name)?,
+        tie_break: convert::tie_break(tie_break.as_ref(), configured)?,
         candidates: (!candidates.is_empty()).then_some(&*candidates),
         node_rules: compile_node_rules(&node_rules, &recently, Some(THRESHOLD))?,
         rules: compile_rules(rules.as_ref())?,
@@ -56,7 +69,7 @@ pub(super) fn answer(
         },
         prices: compile_prices(&prices)?,
         now: moment(now)?,
-        cancelled: &|| cancel.is_cancelled(),
+        cancelled,
     });
     Ok(response(planned.map_err(CallError::undecided)?))
 }

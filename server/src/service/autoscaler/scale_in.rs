@@ -18,7 +18,8 @@ pub(super) fn answer(
     choose(target, request, &|| cancel.is_cancelled())
 }
 
-fn choose(
+/// Chooses on a cluster.
+pub(crate) fn choose(
     cluster: &Cluster,
     request: ChooseScaleInRequest,
     cancelled: &dyn Fn() -> bool,
