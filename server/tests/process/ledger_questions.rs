@@ -93,4 +93,5 @@ async fn the_ledger_is_listed_asked_and_verified() {
     );
     let (error, is_sound) = ask(&served, "ledger holder n1");
     assert!(!is_sound && error.contains("neither identity/NAMESPACE/POD"), "{error}");
+    served.stop();
 }

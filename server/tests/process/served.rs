@@ -109,9 +109,20 @@ impl Log {
     }
 }
 
+/// A process that does not outlive its test, however that ends.
+struct Process(Child);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Most processes have ended by now.
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
 /// A running server that listens.
 pub(crate) struct Served {
-    child: Child,
+    child: Process,
     log: Log,
     pub(crate) url: String,
     pub(crate) http: SocketAddr,
@@ -120,9 +131,10 @@ pub(crate) struct Served {
 impl Served {
     /// Waits until it says where it listens.
     pub(crate) fn start(command: &mut Command) -> Served {
-        let mut child =
+        let child =
             command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts");
-        let log = Log::of(&mut child);
+        let mut child = Process(child);
+        let log = Log::of(&mut child.0);
         let address = |log: &str, name: &str| {
             let found = log.split(name).nth(1)?.split_whitespace().next()?;
             found.trim_matches('"').parse::<SocketAddr>().ok()
@@ -133,14 +145,14 @@ impl Served {
             if let (Some(grpc), Some(http)) = (address(&text, "grpc="), address(&text, "http=")) {
                 return Served { child, log, url: format!("http://{grpc}"), http };
             }
-            assert!(child.try_wait().unwrap().is_none(), "it ended:\n{}", log.rest());
+            assert!(child.0.try_wait().unwrap().is_none(), "it ended:\n{}", log.rest());
             assert!(start.elapsed() < PATIENCE, "it does not listen:\n{text}");
             std::thread::sleep(Duration::from_millis(20));
         }
     }
 
     pub(crate) fn pid(&self) -> u32 {
-        self.child.id()
+        self.child.0.id()
     }
 
     pub(crate) fn log(&self) -> String {
@@ -148,7 +160,7 @@ impl Served {
     }
 
     pub(crate) fn is_running(&mut self) -> bool {
-        self.child.try_wait().unwrap().is_none()
+        self.child.0.try_wait().unwrap().is_none()
     }
 
     /// Waits for a line that holds `text`.
@@ -168,7 +180,7 @@ impl Served {
 
     /// Exit status and the whole log.
     pub(crate) fn wait(mut self) -> (Option<i32>, String) {
-        let status = wait(&mut self.child, &self.log);
+        let status = wait(&mut self.child.0, &self.log);
         (status, self.log.rest())
     }
 
@@ -183,8 +195,8 @@ impl Served {
 
     /// Sends SIGKILL.
     pub(crate) fn kill(mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
+        self.child.0.kill().unwrap();
+        self.child.0.wait().unwrap();
     }
 
     /// Status code and body of a GET.

@@ -62,4 +62,5 @@ async fn a_session_outlives_its_commands() {
     assert!(committed.contains("1 pod assumed"), "{committed}");
     let (status, _) = ask("status");
     assert!(status.starts_with("1 node, 1 pod on them, 0 pending, 1 assumed"), "{status}");
+    served.stop();
 }
