@@ -25,7 +25,6 @@ use crate::plan::counted::Filtering;
 use crate::plugin::Plugin;
 use crate::rows::NodeRow;
 use crate::snapshot::shard::Shard;
-use affinity::PodsByDomain;
 use at::{At, first_by_name};
 use comparison::{Compared, Comparison, SpreadAccount};
 pub(crate) use scores::basis;
@@ -35,15 +34,22 @@ pub(crate) struct Accountant<'p, 'a> {
     plan: &'p Filtering<'p, 'a>,
     /// The constraints that filter, in the demand's order.
     spread: Vec<Arc<SpreadAccount>>,
-    pods: PodsByDomain,
+    affinity: affinity::Shared,
+    /// The first few names to which required node affinity narrows the nodes.
+    narrowed_to: Vec<Arc<str>>,
 }
 
 impl<'p, 'a> Accountant<'p, 'a> {
     pub(crate) fn new(plan: &'p Filtering<'p, 'a>) -> Accountant<'p, 'a> {
-        Accountant { plan, spread: spread::accounts(plan), pods: PodsByDomain::default() }
+        Accountant {
+            plan,
+            spread: spread::accounts(plan),
+            affinity: affinity::Shared::of(plan),
+            narrowed_to: names::narrowed_to(plan),
+        }
     }
 
-    /// What a filter that refuses a row found missing.
+    /// The comparisons by which a filter refuses a row: those that are not met.
     pub(crate) fn shortfalls(
         &mut self,
         filter: &Filter,
@@ -58,7 +64,7 @@ impl<'p, 'a> Accountant<'p, 'a> {
     /// Everything that the filters compared for a row, in their order.
     pub(crate) fn checks(&mut self, shard: &Shard, row: usize) -> Vec<Comparison> {
         let at = At { shard, row };
-        let mut checks = names::by_pre_filter(self.plan, at);
+        let mut checks = names::by_pre_filter(self.plan, &self.narrowed_to, at);
         for filter in self.plan.filters() {
             checks.extend(self.compare(filter, at));
         }
@@ -67,7 +73,7 @@ impl<'p, 'a> Accountant<'p, 'a> {
 
     /// Why NodeAffinity's PreFilter leaves a row out (S-PF-6).
     pub(crate) fn left_out(&self, shard: &Shard, row: usize) -> Vec<Comparison> {
-        let mut compared = names::by_pre_filter(self.plan, At { shard, row });
+        let mut compared = names::by_pre_filter(self.plan, &self.narrowed_to, At { shard, row });
         compared.retain(|comparison| !comparison.is_met);
         compared
     }
@@ -96,7 +102,7 @@ impl<'p, 'a> Accountant<'p, 'a> {
                 Plugin::VolumeBinding => volumes::compare(plan, at),
                 Plugin::VolumeZone => zones::compare(plan, at),
                 Plugin::PodTopologySpread => spread::compare(plan, &self.spread, at),
-                Plugin::InterPodAffinity => affinity::compare(plan, &mut self.pods, at),
+                Plugin::InterPodAffinity => affinity::compare(plan, &mut self.affinity, at),
                 Plugin::NodeDeclaredFeatures => names::features(plan, at),
                 // Plugins without a filter.
                 Plugin::SchedulingGates

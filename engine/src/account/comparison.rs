@@ -14,11 +14,11 @@ pub struct Comparison {
     pub plugin: Plugin,
     /// Whether the node has what the pod asks for.
     pub is_met: bool,
-    /// What was compared.
+    /// The two sides of the comparison.
     pub compared: Compared,
 }
 
-/// What was compared. Amounts: cpu in milli-units, everything else in whole units.
+/// The two sides of a comparison: the request of the pod and the state of the node. Amounts: cpu in milli-units, everything else in whole units.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Compared {
     /// The pod's request for a resource; for `pods` the pod itself.
@@ -182,7 +182,7 @@ pub enum Compared {
         claim: Arc<str>,
         /// Its storage class; empty where it has none.
         class: Arc<str>,
-        /// What the claim's volume allows on the node.
+        /// Whether the claim has a volume that the node can use, or could get one there.
         standing: ClaimStanding,
     },
     /// A label of a claim's volume that names zones or regions.
@@ -259,7 +259,7 @@ pub struct SpreadAccount {
     pub domains: Vec<(Arc<str>, i64)>,
 }
 
-/// What the volume of a claim allows on a node.
+/// Whether a claim has a volume that a node can use, or could get one there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClaimStanding {
     /// The claim's volume can be used on the node.
@@ -305,10 +305,11 @@ pub enum ClaimStanding {
     },
 }
 
-/// What is known about one node beyond its verdict.
+/// The reasons for the verdict on one node, in numbers and names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeAccount {
-    /// What the plugin that refuses the node found missing, in the order in which it checks; empty for a feasible node.
+    /// The unmet comparisons of the plugin that refuses the node, in the order in which it checks; empty for a feasible
+    /// node.
     pub shortfalls: Vec<Comparison>,
     /// Whether this plugin's refusal is the only thing in the pod's way: every other filter passes.
     pub is_sole: bool,
@@ -327,6 +328,6 @@ pub struct ScoreAccount {
     pub normalized: i64,
     /// The plugin's weight.
     pub weight: i64,
-    /// What the raw score was computed from, a line each.
+    /// The facts of pod and node that the raw score was computed from, a line each.
     pub basis: Vec<String>,
 }

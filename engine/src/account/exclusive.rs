@@ -1,8 +1,7 @@
-//! What VolumeRestrictions compares: the pod's disks and its claims that only one pod may use. Rules: S-VLR-2, S-VLR-4.
+//! VolumeRestrictions: the pod's disks and its claims that only one pod may use, with their users. Rules: S-VLR-2, S-VLR-4.
 
 use super::at::{At, Judged, first_by_name, pods_on};
 use super::comparison::Compared;
-use crate::model::Pod;
 use crate::model::key::ClaimKey;
 use crate::model::volume::Disk;
 use crate::plan::counted::Filtering;
@@ -19,9 +18,7 @@ pub(super) fn compare(plan: &Filtering<'_, '_>, at: At<'_>) -> Vec<Judged> {
 fn disk_on(plan: &Filtering<'_, '_>, disk: &Disk, at: At<'_>) -> Judged {
     let mut conflicts = plan.snapshot().storage.disks.conflicts(disk);
     let is_met = conflicts.all(|row| row != at.node_row());
-    let is_same = |other: &Disk| disk.keys.iter().any(|key| other.keys.contains(key));
-    let uses = |pod: &Pod| pod.volumes().is_some_and(|volumes| volumes.disks.iter().any(is_same));
-    let pods = if is_met { Vec::new() } else { pods_on(at, uses) };
+    let pods = if is_met { Vec::new() } else { pods_on(at, |pod| pod.uses_disk(disk)) };
     (is_met, Compared::Disk { disk: disk.to_string().into(), pods })
 }
 
@@ -29,14 +26,10 @@ fn disk_on(plan: &Filtering<'_, '_>, disk: &Disk, at: At<'_>) -> Judged {
 fn exclusive(plan: &Filtering<'_, '_>, claim: &ClaimKey) -> Judged {
     let snapshot = plan.snapshot();
     let users = snapshot.storage.claims.users_of(claim).filter(|user| user.owner.is_none());
-    let names = |pod: &Pod| {
-        let claims = pod.volumes().map_or(&[][..], |volumes| &volumes.claims);
-        claims.iter().any(|named| named.key == *claim && !named.is_ephemeral())
-    };
     let on_rows = users.flat_map(|user| {
         let shard = &snapshot.shards[user.row.shard()];
         shard.pods.of(user.row.row()).iter().map(|placed| &placed.pod)
     });
-    let pods = first_by_name(on_rows.filter(|pod| names(pod)).map(|pod| pod.key()));
+    let pods = first_by_name(on_rows.filter(|pod| pod.names_claim(claim)).map(|pod| pod.key()));
     (pods.is_empty(), Compared::ExclusiveClaim { claim: claim.name.clone(), pods })
 }

@@ -1,4 +1,4 @@
-//! What NodeAffinity compares: each pair of the node selector, and the requirements of node affinity. Rules: S-NAF-3 to
+//! NodeAffinity: each pair of the node selector, and the requirements of node affinity. Rules: S-NAF-3 to
 //! S-NAF-7.
 
 use super::at::{At, Judged};

@@ -1,7 +1,7 @@
-//! What NodeVolumeLimits compares: the volumes of each driver. Rules: S-VLL-2, S-VLL-5.
+//! NodeVolumeLimits: the volumes of each driver beside its limit on the node. Rules: S-VLL-2, S-VLL-5.
 
-use super::at::{At, Judged};
-use super::comparison::{Compared, N_LISTED, ResourceHolder};
+use super::at::{At, Judged, largest};
+use super::comparison::Compared;
 use crate::plan::counted::Filtering;
 use crate::prepared::volumes::limits::{DriverDemand, DriverOnRow};
 
@@ -21,12 +21,10 @@ fn of_driver(plan: &Filtering<'_, '_>, demand: &DriverDemand, at: At<'_>) -> Jud
     let placed = at.shard.pods.of(at.row).iter().map(|placed| &placed.pod);
     let amounts = placed.filter(|pod| pod.volumes().is_some()).map(|pod| {
         let volumes = storage.volumes_of(pod, at.node_row());
-        let amount = volumes.iter().filter(|volume| volume.driver == demand.driver).count() as i64;
-        ResourceHolder { pod: pod.key().clone(), amount }
+        let of_driver = volumes.iter().filter(|volume| volume.driver == demand.driver);
+        (of_driver.count() as i64, pod.key())
     });
-    let mut holders: Vec<ResourceHolder> = amounts.filter(|holder| holder.amount > 0).collect();
-    holders.sort_unstable_by(|a, b| b.amount.cmp(&a.amount).then_with(|| a.pod.cmp(&b.pod)));
-    holders.truncate(N_LISTED);
+    let holders = largest(amounts.filter(|(amount, _)| *amount > 0));
     let driver = plan.names().name(demand.driver);
     let DriverOnRow { asked, in_use, limit } = on_row;
     let compared = Compared::VolumeLimit { driver, asked, in_use, limit, holders };

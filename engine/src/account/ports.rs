@@ -1,4 +1,4 @@
-//! What NodePorts compares. Rule: S-PRT-3.
+//! NodePorts: the pod's host ports, with the pods that hold them. Rule: S-PRT-3.
 
 use super::at::{At, Judged, pods_on};
 use super::comparison::Compared;

@@ -1,8 +1,8 @@
-//! What NodeResourcesFit compares. Rule: S-FIT-8.
+//! NodeResourcesFit: the pod's requests beside what the node has free. Rule: S-FIT-8.
 
-use super::at::{At, Judged};
-use super::comparison::{Compared, N_LISTED, ResourceHolder};
-use crate::filter::node_resources_fit::{allocatable, checked, requested};
+use super::at::{At, Judged, largest};
+use super::comparison::{Compared, ResourceHolder};
+use crate::filter::node_resources_fit::{allocatable, checked, free};
 use crate::model::intern::Interner;
 use crate::model::resources::Resource;
 use crate::plan::counted::Filtering;
@@ -30,7 +30,7 @@ fn pods(at: At<'_>) -> Judged {
 
 fn amount(names: &Interner, at: At<'_>, resource: Resource, asked: i64) -> Judged {
     let allocatable = allocatable(at.shard, at.row, resource);
-    let free = allocatable.saturating_sub(requested(at.shard, at.row, resource));
+    let free = free(at.shard, at.row, resource);
     let (holders, n_holders) = holders(at, resource);
     let resource = resource.name(names);
     let compared = Compared::Resource { resource, asked, free, allocatable, holders, n_holders };
@@ -40,15 +40,9 @@ fn amount(names: &Interner, at: At<'_>, resource: Resource, asked: i64) -> Judge
 /// The pods of the node that request most of a resource, and the number of those that request any.
 fn holders(at: At<'_>, resource: Resource) -> (Vec<ResourceHolder>, u32) {
     let placed = at.shard.pods.of(at.row).iter();
-    let amounts = placed.map(|placed| (placed.footprint().requested.get(resource), placed));
-    let mut holders: Vec<_> = amounts.filter(|(amount, _)| *amount > 0).collect();
-    let n_holders = holders.len() as u32;
-    holders.sort_unstable_by(|(a, a_pod), (b, b_pod)| {
-        b.cmp(a).then_with(|| a_pod.pod.key().cmp(b_pod.pod.key()))
-    });
-    holders.truncate(N_LISTED);
-    let holders = holders
-        .into_iter()
-        .map(|(amount, placed)| ResourceHolder { pod: placed.pod.key().clone(), amount });
-    (holders.collect(), n_holders)
+    let amounts = placed
+        .map(|placed| (placed.footprint().requested.get(resource), placed.pod.key()))
+        .filter(|(amount, _)| *amount > 0);
+    let n_holders = amounts.clone().count() as u32;
+    (largest(amounts), n_holders)
 }

@@ -1,4 +1,4 @@
-//! What each plugin's raw score of a node was computed from, in words.
+//! Scores: the facts of a node that each plugin's raw score was computed from, in words.
 
 use super::at::At;
 use super::spread::domain_name;

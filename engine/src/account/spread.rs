@@ -1,4 +1,4 @@
-//! What PodTopologySpread compares: each constraint with the counts of its domains. Rules: S-PTS-5 to S-PTS-7.
+//! PodTopologySpread: each constraint with the counts of its domains. Rules: S-PTS-5 to S-PTS-7.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What NodeUnschedulable and TaintToleration compare. Rules: S-UNS-1, S-TNT-1.
+//! NodeUnschedulable and TaintToleration: the cordon and the taints of the node. Rules: S-UNS-1, S-TNT-1.
 
 use super::at::{At, Judged};
 use super::comparison::Compared;

@@ -1,4 +1,4 @@
-//! What VolumeBinding compares: each claim with its volume, or with those that it could get. Rules: S-VLB-4 to S-VLB-7.
+//! VolumeBinding: each claim with its volume, or with those that it could get. Rules: S-VLB-4 to S-VLB-7.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What VolumeZone compares: the zones and regions of the pod's volumes. Rule: S-VLZ-3.
+//! VolumeZone: the zones and regions of the pod's volumes. Rule: S-VLZ-3.
 
 use super::at::{At, Judged};
 use super::comparison::Compared;

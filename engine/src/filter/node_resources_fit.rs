@@ -129,6 +129,11 @@ pub(crate) fn allocatable(shard: &Shard, row: usize, resource: Resource) -> i64 
     room_column(shard, resource)[row]
 }
 
+/// The free amount of a resource on a node; negative where more is requested than allocatable.
+pub(crate) fn free(shard: &Shard, row: usize, resource: Resource) -> i64 {
+    allocatable(shard, row, resource).saturating_sub(requested(shard, row, resource))
+}
+
 /// The sum of the requests of a node's pods for a resource.
 pub(crate) fn requested(shard: &Shard, row: usize, resource: Resource) -> i64 {
     used_column(shard, resource)[row]

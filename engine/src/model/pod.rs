@@ -10,13 +10,13 @@ use super::Model;
 use super::ModelError;
 use super::controller::{ControllerId, ControllerKey};
 use super::drainability::Drainability;
-use super::key::PodKey;
+use super::key::{ClaimKey, PodKey};
 use super::label::{self, Labels, check_name};
 use super::population::{Population, PopulationFacts};
 use super::reported::ReportedPod;
 use super::requests::PodRequests;
 use super::shape::{Footprint, Shape, ShapeFacts};
-use super::volume::PodVolumes;
+use super::volume::{Disk, PodVolumes};
 
 /// A compiled pod. Cheap to clone: everything behind it is shared.
 #[derive(Clone, Debug)]
@@ -274,6 +274,17 @@ impl Pod {
     /// The pod's volumes; `None` where placement reads none of them.
     pub(crate) fn volumes(&self) -> Option<&Arc<PodVolumes>> {
         self.0.volumes.as_ref()
+    }
+
+    /// Whether the pod uses a disk that is this one.
+    pub(crate) fn uses_disk(&self, disk: &Disk) -> bool {
+        self.volumes().is_some_and(|volumes| volumes.disks.iter().any(|own| own.is_same_as(disk)))
+    }
+
+    /// Whether the pod names a claim that is not made for it.
+    pub(crate) fn names_claim(&self, key: &ClaimKey) -> bool {
+        let claims = self.volumes().map_or(&[][..], |volumes| &volumes.claims);
+        claims.iter().any(|named| named.key == *key && !named.is_ephemeral())
     }
 
     pub(crate) fn population(&self) -> &Arc<Population> {

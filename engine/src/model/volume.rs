@@ -62,6 +62,13 @@ pub(crate) enum DiskKey {
     Rbd(Arc<str>, Arc<str>, Arc<str>),
 }
 
+impl Disk {
+    /// Whether both are one disk: they share a key.
+    pub(crate) fn is_same_as(&self, other: &Disk) -> bool {
+        self.keys.iter().any(|key| other.keys.contains(key))
+    }
+}
+
 /// The disk as `KIND NAME`, by its first key.
 impl fmt::Display for Disk {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::obstacle::{
-    MAX_OBSTACLES, Obstacle, Obstacles, TaintEffect, free, is_condition, own_constraints,
+    MAX_OBSTACLES, Obstacle, Obstacles, TaintEffect, is_condition, own_constraints,
 };
 use crate::census::demand::Demand;
 use crate::filter::Filter;
-use crate::filter::node_resources_fit::checked;
+use crate::filter::node_resources_fit::{checked, free};
 use crate::filter::pod_topology_spread::highest_count;
 use crate::model::intern::{Interner, Symbol};
 use crate::model::label_selector::value_of;

@@ -2,11 +2,8 @@
 
 use smallvec::SmallVec;
 
-use crate::filter::node_resources_fit::{allocatable, requested};
 use crate::model::intern::Symbol;
-use crate::model::resources::Resource;
 use crate::plan::counted::Filtering;
-use crate::snapshot::shard::Shard;
 use crate::snapshot::topology::DomainId;
 
 /// One reason that keeps the pod off a node.
@@ -68,11 +65,6 @@ pub(super) const MAX_OBSTACLES: usize = 2;
 /// Whether Kubernetes itself sets taints of this key, and removes them when the node is healthy.
 pub(super) fn is_condition(key: &str) -> bool {
     key.starts_with("node.kubernetes.io/") || key.starts_with("node.cloudprovider.kubernetes.io/")
-}
-
-/// The free amount of a resource on a node; negative where more is requested than allocatable.
-pub(super) fn free(shard: &Shard, row: usize, resource: Resource) -> i64 {
-    allocatable(shard, row, resource).saturating_sub(requested(shard, row, resource))
 }
 
 /// Positions in the pod's own list of the constraints that filter; empty where these are the policy's defaults.

@@ -7,7 +7,6 @@ use super::change::RemedyChange;
 use super::way::{Way, chosen_ports, name_of, ports_text};
 use crate::model::Pod;
 use crate::model::port::HostPort;
-use crate::model::volume::Disk;
 use crate::plan::counted::Filtering;
 use crate::rows::NodeRow;
 use crate::snapshot::topology::DomainId;
@@ -45,8 +44,7 @@ impl<'p, 'a> Removals<'p, 'a> {
         let Some(disk) = volumes.and_then(|volumes| volumes.disks.get(at)) else {
             return Vec::new();
         };
-        let is_same = |other: &Disk| disk.keys.iter().any(|key| other.keys.contains(key));
-        let uses = |pod: &Pod| pod.volumes().is_some_and(|v| v.disks.iter().any(is_same));
+        let uses = |pod: &Pod| pod.uses_disk(disk);
         let why = format!("which uses the disk {disk}");
         let on_rows = rows.iter().filter_map(|row| self.only_pod([*row], &uses));
         on_rows.map(|(row, pod)| self.removal(row, pod, &why)).collect()
@@ -58,11 +56,7 @@ impl<'p, 'a> Removals<'p, 'a> {
         let users = self.plan.snapshot().storage.claims.users_of(claim);
         let rows: Vec<NodeRow> =
             users.filter(|user| user.owner.is_none()).map(|user| user.row).collect();
-        let uses = |pod: &Pod| {
-            let claims = pod.volumes().map_or(&[][..], |volumes| &volumes.claims);
-            claims.iter().any(|named| named.key == *claim && !named.is_ephemeral())
-        };
-        let (row, pod) = self.only_pod(rows, &uses)?;
+        let (row, pod) = self.only_pod(rows, &|pod| pod.names_claim(claim))?;
         Some(self.removal(row, pod, &format!("which uses the claim `{}`", claim.name)))
     }
 

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use super::change::RemedyChange;
-use super::obstacle::{Obstacle, TaintEffect, free};
+use super::obstacle::{Obstacle, TaintEffect};
 use super::removal::Removals;
 use super::way::{Way, chosen_ports, name_of, names_of, ports_text};
 use super::{claims, relation};
 use crate::account::wording;
-use crate::filter::node_resources_fit::checked;
+use crate::filter::node_resources_fit::{checked, free};
 use crate::model::port::HostPort;
 use crate::model::resources::Resource;
 use crate::plan::Plan;
