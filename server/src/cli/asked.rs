@@ -18,10 +18,18 @@ pub struct AskedArgs {
 impl AskedArgs {
     /// Connects to the server.
     pub(super) async fn connect(&self) -> Result<Client, CliError> {
-        Client::connect_with(&self.server, 1, &self.credentials)
-            .await
-            .map_err(|error| CliError::Request(error.to_string()))
+        connect(&self.server, &self.credentials).await
     }
+}
+
+/// Connects to the server at `url`.
+///
+/// # Errors
+/// A server that cannot be reached, credentials that cannot be used.
+pub(super) async fn connect(url: &str, credentials: &Credentials) -> Result<Client, CliError> {
+    Client::connect_with(url, 1, credentials)
+        .await
+        .map_err(|error| CliError::Request(error.to_string()))
 }
 
 /// The failure of a call.

@@ -24,6 +24,7 @@ pub(super) use local::Local;
 use remote::Remote;
 pub use source::SourceArgs;
 
+use super::asked;
 use super::input::InputArgs;
 use super::lenient::{self, LenientArgs};
 use super::what_if::{Change, SupposedPods, WhatIfArgs};
@@ -79,7 +80,7 @@ impl BackendArgs {
     ) -> Result<Backend, CliError> {
         let unknown_fields = self.lenient.unknown_fields();
         let (mut backend, written) = if let Some(url) = &self.source.server {
-            let client = self.source.connect(url).await?;
+            let client = asked::connect(url, &self.source.credentials).await?;
             let remote = Remote::new(url, client, self.wire_tie_break(), unknown_fields)
                 .within(self.source.session.as_deref());
             (Backend::Server(Box::new(remote)), Vec::new())

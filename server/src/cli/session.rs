@@ -36,9 +36,9 @@ enum Step {
     /// Add objects to a session, replace or remove them
     Apply(ApplyArgs),
     /// Show the cluster of a session, and what keeps its pending pods waiting
-    Show(ShowArgs),
+    Show(AnswerArgs),
     /// Put the session's placements into effect, all of them or none
-    Commit(CommitArgs),
+    Commit(AnswerArgs),
     /// Drop a session
     Close(CloseArgs),
 }
@@ -78,19 +78,7 @@ struct ApplyArgs {
 
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = EXIT_STATUS)]
-struct ShowArgs {
-    /// The session
-    id: String,
-    #[command(flatten)]
-    server: AskedArgs,
-    /// Output format
-    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
-    output: Format,
-}
-
-#[derive(Clone, Debug, clap::Args)]
-#[command(after_help = EXIT_STATUS)]
-struct CommitArgs {
+struct AnswerArgs {
     /// The session
     id: String,
     #[command(flatten)]
@@ -178,7 +166,7 @@ async fn apply(args: &ApplyArgs) -> Result<(), CliError> {
     Ok(())
 }
 
-async fn show(args: &ShowArgs) -> Result<ExitCode, CliError> {
+async fn show(args: &AnswerArgs) -> Result<ExitCode, CliError> {
     let backend = within(&args.server, &args.id, LenientArgs::default());
     let (what_if, input) = (WhatIfArgs::default(), InputArgs::default());
     let backend = backend.open(&what_if, &input, SupposedPods::Pending, |_| false).await?;
@@ -187,7 +175,7 @@ async fn show(args: &ShowArgs) -> Result<ExitCode, CliError> {
     shown
 }
 
-async fn commit(args: &CommitArgs) -> Result<(), CliError> {
+async fn commit(args: &AnswerArgs) -> Result<(), CliError> {
     let request = SessionServiceCommitRequest { session_id: args.id.clone(), assume_ttl_ms: None };
     let client = args.server.connect().await?;
     let committed = client.session().commit(request).await;

@@ -2,10 +2,9 @@
 
 use std::path::PathBuf;
 
-use berth_client::{Client, Credentials};
+use berth_client::Credentials;
 
 use crate::apiserver::KubeOptions;
-use crate::cli::CliError;
 
 /// Flags that name the source of the cluster.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -37,16 +36,6 @@ impl SourceArgs {
     /// Whether a source is named.
     pub(in crate::cli) fn is_given(&self) -> bool {
         self.kube || self.server.is_some() || !self.cluster_files.is_empty()
-    }
-
-    /// Connects to the server at `url`.
-    ///
-    /// # Errors
-    /// A server that cannot be reached, credentials that cannot be used.
-    pub(super) async fn connect(&self, url: &str) -> Result<Client, CliError> {
-        Client::connect_with(url, 1, &self.credentials)
-            .await
-            .map_err(|error| CliError::Request(error.to_string()))
     }
 
     /// The API server to read.
