@@ -100,7 +100,12 @@ fn is_refused_or_unsent(status: &Status) -> bool {
         Code::Unavailable => true,
         Code::Cancelled => status.message() == "operation was canceled",
         Code::Internal => format!("{status:?}").contains("GoAway(b\"\", NO_ERROR, Remote)"),
-        Code::Unknown => format!("{status:?}").contains("Io, Kind(ConnectionReset)"),
+        Code::Unknown => {
+            let status = format!("{status:?}");
+            ["Io, Kind(ConnectionReset)", "Io, Custom { kind: BrokenPipe"]
+                .iter()
+                .any(|cause| status.contains(cause))
+        }
         _ => false,
     }
 }
