@@ -163,14 +163,17 @@ async fn a_pod_that_vanished_between_watches_is_reported_gone_with_its_node() {
     store.create(odd).unwrap();
     world.ready().await;
     until(|| books.agree(store)).await;
-    world.api.faults().gone_status(1.0);
-    world.api.faults().refuse(1.0, 503);
-    world.api.faults().cut_now();
+    let faults = world.api.faults();
+    faults.only("/api/v1/pods");
+    faults.refuse(1.0, 503);
+    faults.cut_now();
+    // Until a request was refused, the watch may still be open, and would tell of the deletions.
+    until(|| faults.done().get("refuse").map(drop).ok_or("no request was refused")).await;
     for name in ["bound", "waiting", "odd"] {
         store.delete("Pod", "default", name).unwrap();
     }
     store.compact();
-    world.api.faults().none();
+    faults.none();
     until(|| books.said("pod bound on `n` gone")).await;
     until(|| books.said("pod waiting on `` gone")).await;
     until(|| books.said("pod odd on `` gone")).await;
