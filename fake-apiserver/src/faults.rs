@@ -10,6 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use http::HeaderMap;
+use http::header::AUTHORIZATION;
 use rand::SeedableRng as _;
 use rand_chacha::ChaCha8Rng;
 
@@ -141,6 +143,11 @@ impl Faults {
         self.change(|plan| plan.latency = latency);
     }
 
+    /// Refuses every request without this bearer token with 401.
+    pub fn require_token(&self, token: &str) {
+        self.change(|plan| plan.token = Some(token.to_owned()));
+    }
+
     /// Number of faults so far by their setters' names. A delayed request is counted when it arrives.
     pub fn done(&self) -> BTreeMap<&'static str, u64> {
         self.state.counts().faults.clone()
@@ -155,6 +162,17 @@ impl Faults {
 }
 
 impl Faults {
+    /// Whether a token is required that these headers do not have.
+    pub(crate) fn is_stranger(&self, headers: &HeaderMap) -> bool {
+        let Some(token) = self.state.plan().token.clone() else { return false };
+        let given = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+        let is_stranger = given != Some(&format!("Bearer {token}"));
+        if is_stranger {
+            self.state.count("require_token");
+        }
+        is_stranger
+    }
+
     /// Draws the faults of a request, and those of the watch that it may begin.
     pub(crate) fn request_faults(
         &self,

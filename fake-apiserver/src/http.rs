@@ -44,7 +44,8 @@ async fn serve(
     if !request_faults.latency.is_zero() {
         tokio::time::sleep(request_faults.latency).await;
     }
-    let response = match (request_faults.refuse, to_bytes(body, MAX_BODY).await) {
+    let stranger = api.faults.is_stranger(&parts.headers).then_some(401);
+    let response = match (request_faults.refuse.or(stranger), to_bytes(body, MAX_BODY).await) {
         (Some(status), _) => Err(refusal_of(status)),
         (None, Err(_)) => Err(Refusal::new(
             413,

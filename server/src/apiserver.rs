@@ -1,6 +1,7 @@
 //! The connection to the API server, and everything that Berth writes to it. `feed/kube.rs` reads from it.
 
 pub mod connect;
+mod connection;
 pub mod call;
 pub mod binding;
 pub mod status;
@@ -15,4 +16,5 @@ mod options;
 mod scripted;
 
 pub use connect::{ConnectError, connect};
+pub use connection::Connection;
 pub use options::KubeOptions;

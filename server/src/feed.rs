@@ -214,6 +214,7 @@ pub(crate) fn object_name(kind: &str, metadata: Option<&meta_v1::ObjectMeta>) ->
 
 #[cfg(test)]
 mod tests {
+    use super::kube::Pace;
     use super::*;
 
     #[test]
@@ -236,7 +237,7 @@ mod tests {
     fn the_api_server_feeds_alone() {
         let freshness = Freshness::default();
         freshness.begin_load();
-        freshness.begin_watch(Arc::new(Watches::new(clock::now())));
+        freshness.begin_watch(Arc::new(Watches::new(Pace::default(), clock::now())));
         assert_eq!(freshness.check_feedable(), Err(NotReady::FedByApiServer));
         assert_eq!(freshness.check_decidable(), Err(NotReady::Listing));
         assert_eq!(freshness.staleness(), None);

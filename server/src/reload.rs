@@ -11,7 +11,7 @@ use ring::digest::{Context, SHA256};
 use tokio::sync::watch;
 use tokio::task::{JoinSet, spawn_blocking};
 
-/// Interval of the comparisons.
+/// Interval of the comparisons, unless a user of the files needs them sooner.
 const POLL: Duration = Duration::from_secs(5);
 /// Maximum size of a file in bytes.
 const MAX_FILE_BYTES: u64 = 16 << 20;
@@ -79,6 +79,11 @@ pub(crate) trait Reloads: Send + 'static {
 
     /// Notes that files cannot be read, once for each different reason.
     fn note_unreadable(&mut self);
+
+    /// The files from now on, if the contents of some name others.
+    fn files(&self) -> Option<&[PathBuf]> {
+        None
+    }
 }
 
 /// Files that are used together, such as a certificate and its key.
@@ -88,6 +93,7 @@ pub(crate) struct Watched {
     paths: Vec<PathBuf>,
     in_force: Digest,
     seen: Seen,
+    interval: Duration,
 }
 
 type Digest = [u8; 32];
@@ -106,7 +112,13 @@ enum Seen {
 impl Watched {
     /// Creates a watch; `contents` are those in force, as [`read_all`] returned them.
     pub(crate) fn new(what: &'static str, paths: Vec<PathBuf>, contents: &[Vec<u8>]) -> Watched {
-        Watched { what, paths, in_force: digest(contents), seen: Seen::InForce }
+        let in_force = digest(contents);
+        Watched { what, paths, in_force, seen: Seen::InForce, interval: POLL }
+    }
+
+    /// Compares the files at this interval.
+    pub(crate) fn every(self, interval: Duration) -> Watched {
+        Watched { interval, ..self }
     }
 
     /// Compares the files with their last state, and reloads them or logs the error if that changed.
@@ -139,11 +151,21 @@ impl Watched {
             Ok(()) => {
                 tracing::info!("{what}: read again, and in force");
                 (self.in_force, self.seen) = (digest, Seen::InForce);
+                self.follow(reloads.files());
             }
             Err(problem) => {
                 tracing::warn!("{what}: what was read before stays in force: {problem}");
                 self.seen = Seen::Refused(digest);
             }
+        }
+    }
+
+    /// Watches these files instead. If they cannot be read now, the next comparison says so.
+    fn follow(&mut self, files: Option<&[PathBuf]>) {
+        let Some(files) = files.filter(|files| **files != *self.paths) else { return };
+        self.paths = files.to_vec();
+        if let Ok(contents) = read_all(&self.paths) {
+            self.in_force = digest(&contents);
         }
     }
 }
@@ -188,7 +210,7 @@ async fn run(mut watched: Watched, mut reloads: impl Reloads, mut signal: watch:
     let what = watched.what;
     loop {
         tokio::select! {
-            () = tokio::time::sleep(POLL) => {}
+            () = tokio::time::sleep(watched.interval) => {}
             changed = signal.changed() => match changed {
                 Ok(()) => watched.seen = Seen::InForce,
                 Err(_) => return,

@@ -18,6 +18,7 @@ use tokio::task::JoinHandle;
 use tonic_health::server::HealthReporter;
 
 pub use crate::admission::LoadLimits;
+use crate::apiserver::Connection;
 use crate::extender::Extender;
 use crate::feed::file::{self, Dump, LoadReport, UnknownFields};
 use crate::feed::kube::{KubeFeed, Observer, Pace};
@@ -130,6 +131,11 @@ impl Server {
 
     pub(crate) fn extender(&self) -> &Arc<Extender> {
         &self.extender
+    }
+
+    /// Renews the credentials of a connection when their files change, for as long as the server runs.
+    pub fn follow_files(&self, connection: Connection) {
+        connection.follow_files(&self.reloader);
     }
 
     /// Starts to feed the cluster from the API server. The server is ready once the first list of every kind is

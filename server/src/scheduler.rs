@@ -19,6 +19,7 @@ pub mod backoff;
 pub mod group;
 pub mod options;
 mod assigned;
+mod failures;
 mod shared;
 mod observe;
 mod attempt;

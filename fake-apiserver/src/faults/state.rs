@@ -57,6 +57,7 @@ pub(crate) struct Plan {
     pub(super) refuse_with: u16,
     pub(super) lose_answer: f64,
     pub(super) latency: Duration,
+    pub(super) token: Option<String>,
 }
 
 /// A plan without faults.
@@ -79,6 +80,7 @@ pub(super) const QUIET: Plan = Plan {
     refuse_with: 0,
     lose_answer: 0.0,
     latency: Duration::ZERO,
+    token: None,
 };
 
 impl Default for FaultState {

@@ -2,6 +2,7 @@
 
 use std::env;
 use std::error::Error;
+use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -13,6 +14,11 @@ use crate::escape::printable;
 
 /// Variable that the kubelet sets in every pod.
 const IN_CLUSTER: &str = "KUBERNETES_SERVICE_HOST";
+/// Files of a pod's service account, as the kubelet mounts them.
+const SERVICE_ACCOUNT: [&str; 2] = [
+    "/var/run/secrets/kubernetes.io/serviceaccount/token",
+    "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt",
+];
 /// Time limit for a connection; after it the next attempt begins.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -55,12 +61,22 @@ pub enum ConnectError {
 }
 
 /// Creates a client of the API server that the options name. Nothing is sent to the server yet: one that is down now
-/// may be up when it is needed. Tokens are read again as they are renewed, and credential plug-ins are run.
+/// may be up when it is needed. Tokens are read again as they are renewed, and credential plug-ins are run; a client
+/// that outlives its files is a [`Connection`](super::Connection).
 ///
 /// # Errors
 /// [`ConnectError`]: a configuration that cannot be read, or credentials that cannot be used.
 pub async fn connect(options: &KubeOptions) -> Result<Client, ConnectError> {
-    let mut config = configure(options).await?;
+    client_of(Source::find(options)?, options).await
+}
+
+/// Creates the client that a source describes.
+pub(super) async fn client_of(
+    source: Source,
+    options: &KubeOptions,
+) -> Result<Client, ConnectError> {
+    let mut config = configure(source, options).await?;
+    trim_token(&mut config);
     config.connect_timeout = Some(CONNECT_TIMEOUT);
     // A watch may rightly be silent for a minute; the feed has its own timeout.
     config.read_timeout = None;
@@ -70,18 +86,101 @@ pub async fn connect(options: &KubeOptions) -> Result<Client, ConnectError> {
         .map_err(|source| ConnectError::Credentials { source: Box::new(source) })
 }
 
-async fn configure(options: &KubeOptions) -> Result<Config, ConnectError> {
-    let KubeOptions { kubeconfig, context, .. } = options;
-    let choice = KubeConfigOptions { context: context.clone(), ..KubeConfigOptions::default() };
-    if let Some(path) = kubeconfig {
-        let failed = |source| ConnectError::Named { path: path.clone(), source };
-        let read = Kubeconfig::read_from(path).map_err(failed)?;
-        return Config::from_custom_kubeconfig(read, &choice).await.map_err(failed);
+async fn configure(source: Source, options: &KubeOptions) -> Result<Config, ConnectError> {
+    match source {
+        Source::InCluster => {
+            Config::incluster().map_err(|source| ConnectError::InCluster { source })
+        }
+        Source::Kubeconfig { kubeconfig, .. } => {
+            let context = options.context.clone();
+            let choice = KubeConfigOptions { context, ..KubeConfigOptions::default() };
+            let config = Config::from_custom_kubeconfig(*kubeconfig, &choice).await;
+            config.map_err(|error| unusable(options, error))
+        }
     }
-    if context.is_none() && env::var_os(IN_CLUSTER).is_some() {
-        return Config::incluster().map_err(|source| ConnectError::InCluster { source });
+}
+
+/// Removes the line break that an editor or `echo` leaves after a token: the client sends a token file as it is.
+fn trim_token(config: &mut Config) {
+    let token = config.auth_info.token_file.as_ref().and_then(|path| fs::read_to_string(path).ok());
+    if let Some(token) = token.filter(|token| token.trim() != token) {
+        config.auth_info.token = Some(token.trim().to_owned().into());
+        config.auth_info.token_file = None;
     }
-    Config::from_kubeconfig(&choice).await.map_err(|source| ConnectError::Usual { source })
+}
+
+/// Where the address and the credentials of the API server are from.
+pub(super) enum Source {
+    /// The service account of the pod.
+    InCluster,
+    /// A kubeconfig, and its files: more than one if `$KUBECONFIG` names more.
+    Kubeconfig {
+        /// The merged contents.
+        kubeconfig: Box<Kubeconfig>,
+        /// The files that were merged.
+        paths: Vec<PathBuf>,
+    },
+}
+
+impl Source {
+    /// Reads the source that the options name.
+    pub(super) fn find(options: &KubeOptions) -> Result<Source, ConnectError> {
+        let read = match &options.kubeconfig {
+            Some(path) => Kubeconfig::read_from(path).map(|read| (read, vec![path.clone()])),
+            None if options.context.is_none() && env::var_os(IN_CLUSTER).is_some() => {
+                return Ok(Source::InCluster);
+            }
+            None => Kubeconfig::read().map(|read| (read, usual_paths())),
+        };
+        let (kubeconfig, paths) = read.map_err(|error| unusable(options, error))?;
+        Ok(Source::Kubeconfig { kubeconfig: Box::new(kubeconfig), paths })
+    }
+
+    /// All files that the connection rests on: the kubeconfig, the token, certificates and the key of its context.
+    pub(super) fn files(&self, context: Option<&str>) -> Vec<PathBuf> {
+        match self {
+            Source::InCluster => SERVICE_ACCOUNT.map(PathBuf::from).to_vec(),
+            Source::Kubeconfig { kubeconfig, paths } => {
+                let named = context.or(kubeconfig.current_context.as_deref());
+                let referenced = named.map_or_else(Vec::new, |name| of_context(kubeconfig, name));
+                paths.iter().cloned().chain(referenced).collect()
+            }
+        }
+    }
+}
+
+fn unusable(options: &KubeOptions, source: KubeconfigError) -> ConnectError {
+    match &options.kubeconfig {
+        Some(path) => ConnectError::Named { path: path.clone(), source },
+        None => ConnectError::Usual { source },
+    }
+}
+
+/// The files that kubectl reads without a flag.
+fn usual_paths() -> Vec<PathBuf> {
+    let of_variable: Vec<PathBuf> = env::var_os("KUBECONFIG")
+        .map(|paths| env::split_paths(&paths).filter(|path| !path.as_os_str().is_empty()).collect())
+        .unwrap_or_default();
+    match env::home_dir() {
+        Some(home) if of_variable.is_empty() => vec![home.join(".kube").join("config")],
+        _ => of_variable,
+    }
+}
+
+/// The files that a context of a kubeconfig names.
+fn of_context(kubeconfig: &Kubeconfig, name: &str) -> Vec<PathBuf> {
+    let context = kubeconfig.contexts.iter().find(|named| named.name == name);
+    let Some(context) = context.and_then(|named| named.context.as_ref()) else { return Vec::new() };
+    let cluster = kubeconfig.clusters.iter().find(|named| named.name == context.cluster);
+    let authority = cluster.and_then(|named| named.cluster.as_ref()?.certificate_authority.clone());
+    let user =
+        kubeconfig.auth_infos.iter().find(|named| Some(&named.name) == context.user.as_ref());
+    let user = user.and_then(|named| named.auth_info.as_ref());
+    let of_user = user.map(|user| {
+        [user.token_file.clone(), user.client_certificate.clone(), user.client_key.clone()]
+    });
+    let files = authority.into_iter().chain(of_user.into_iter().flatten().flatten());
+    files.map(PathBuf::from).collect()
 }
 
 /// The error in a kubeconfig with its line. The parser's own text shows the lines around an error, and in a kubeconfig
@@ -118,8 +217,6 @@ pub(crate) fn chain(error: &dyn Error) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::*;
 
     async fn error_of(text: &str, context: Option<&str>) -> String {

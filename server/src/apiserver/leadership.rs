@@ -16,8 +16,25 @@ pub(super) enum Term {
     Always,
     /// This instance leads until then; the number identifies its term.
     Held { until: Instant, number: u64 },
-    /// Another instance leads; `None` if it is unknown which.
-    Elsewhere { holder: Option<Arc<str>> },
+    /// This instance does not lead.
+    Elsewhere {
+        /// The other instance that leads, if it is known.
+        holder: Option<Arc<str>>,
+        /// Reason why this instance could not lead if there were no other.
+        trouble: Option<Arc<str>>,
+    },
+}
+
+impl Term {
+    /// Knowledge before the first answer of the API server.
+    pub(super) const UNKNOWN: Term = Term::Elsewhere { holder: None, trouble: None };
+
+    pub(super) fn holder(&self) -> Option<&Arc<str>> {
+        match self {
+            Term::Always | Term::Held { .. } => None,
+            Term::Elsewhere { holder, .. } => holder.as_ref(),
+        }
+    }
 }
 
 impl Leadership {
@@ -51,9 +68,16 @@ impl Leadership {
     /// The other instance that leads; `None` if it is unknown or this instance leads.
     #[must_use]
     pub fn holder(&self) -> Option<Arc<str>> {
+        self.0.borrow().holder().cloned()
+    }
+
+    /// Reason why this instance could not lead even if no other did: the Lease has been out of its reach for longer
+    /// than a leader goes on without it.
+    #[must_use]
+    pub fn trouble(&self) -> Option<Arc<str>> {
         match &*self.0.borrow() {
             Term::Always | Term::Held { .. } => None,
-            Term::Elsewhere { holder } => holder.clone(),
+            Term::Elsewhere { trouble, .. } => trouble.clone(),
         }
     }
 

@@ -45,38 +45,58 @@ pub enum NominatedNode {
 const POD_SCHEDULED: &str = "PodScheduled";
 const DISRUPTION_TARGET: &str = "DisruptionTarget";
 
+/// Why a pod is not scheduled, as its condition states it.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Unscheduled<'a> {
+    /// The condition's `reason`.
+    pub reason: UnscheduledReason,
+    /// The condition's `message`.
+    pub message: &'a str,
+    /// `metadata.generation` of the pod that was decided on, 0 if the API server does not count.
+    pub generation: i64,
+}
+
 /// The patch for the condition of an unscheduled pod with its reason; `None` if the pod has it already.
 ///
 /// `now` is the wall clock in seconds since 1970: the condition's transition time, unless it was `False` before.
 #[must_use]
 pub fn unscheduled(
     current: &core_v1::PodStatus,
-    reason: UnscheduledReason,
-    message: &str,
+    found: Unscheduled<'_>,
     nominated: &NominatedNode,
     now: i64,
 ) -> Option<Value> {
     let mut status = serde_json::Map::new();
     let known = current.conditions.iter().find(|known| known.r#type == POD_SCHEDULED);
-    let is_false = known.is_some_and(|known| known.status == "False");
-    let is_said =
-        known.is_some_and(|known| known.reason == reason.as_str() && known.message == message);
-    if !(is_false && is_said) {
-        let since = known.filter(|_| is_false).and_then(|known| known.last_transition_time);
-        let condition = json!({
+    if known.is_none_or(|known| !states(known, found)) {
+        let since = known.filter(|known| known.status == "False");
+        let since = since.and_then(|known| known.last_transition_time);
+        let mut condition = json!({
             "type": POD_SCHEDULED,
             "status": "False",
-            "reason": reason.as_str(),
-            "message": message,
+            "reason": found.reason.as_str(),
+            "message": found.message,
             "lastProbeTime": null,
             "lastTransitionTime": since.unwrap_or_else(|| Time::from_unix_seconds(now)),
         });
+        // API servers before 1.33 do not count generations of pods.
+        if found.generation > 0 {
+            condition["observedGeneration"] = found.generation.into();
+        }
         status.insert("conditions".to_owned(), json!([condition]));
     }
     if let Some(value) = nomination(&current.nominated_node_name, nominated) {
         status.insert("nominatedNodeName".to_owned(), value);
     }
     (!status.is_empty()).then_some(Value::Object(status))
+}
+
+fn states(known: &core_v1::PodCondition, found: Unscheduled<'_>) -> bool {
+    known.status == "False"
+        && known.reason == found.reason.as_str()
+        && known.message == found.message
+        // 0: an API server that does not keep the field; the condition would be written again and again.
+        && [0, found.generation].contains(&known.observed_generation)
 }
 
 /// The patch for the nomination of a pod; `None` if it is unchanged.
@@ -152,7 +172,8 @@ mod tests {
     }
 
     fn patch(current: &core_v1::PodStatus, message: &str, node: &NominatedNode) -> Option<Value> {
-        unscheduled(current, UnscheduledReason::Unschedulable, message, node, 120)
+        let reason = UnscheduledReason::Unschedulable;
+        unscheduled(current, Unscheduled { reason, message, generation: 0 }, node, 120)
     }
 
     #[test]
@@ -171,6 +192,28 @@ mod tests {
         let cleared = patch(&status, "no room", &NominatedNode::Cleared).expect("a nomination");
         assert_eq!(cleared, json!({ "nominatedNodeName": null }));
         assert_eq!(nominated(&status, &NominatedNode::Unchanged), None);
+    }
+
+    #[test]
+    fn the_condition_is_about_one_generation_of_the_spec() {
+        let of = |current: &core_v1::PodStatus, generation| {
+            let reason = UnscheduledReason::Unschedulable;
+            let found = Unscheduled { reason, message: "no room", generation };
+            unscheduled(current, found, &NominatedNode::Unchanged, 120)
+        };
+        let mut status = core_v1::PodStatus {
+            conditions: vec![condition("False", "Unschedulable", "no room")],
+            ..core_v1::PodStatus::default()
+        };
+        assert_eq!(of(&status, 2), None);
+        status.conditions[0].observed_generation = 1;
+        let written = of(&status, 2).expect("the pod was changed since");
+        assert_eq!(written["conditions"][0]["observedGeneration"], 2);
+        assert_eq!(written["conditions"][0]["lastTransitionTime"], "1970-01-01T00:01:00Z");
+        status.conditions[0].observed_generation = 2;
+        assert_eq!(of(&status, 2), None);
+        let without = of(&core_v1::PodStatus::default(), 0).expect("a condition");
+        assert!(without["conditions"][0].get("observedGeneration").is_none(), "{without}");
     }
 
     #[test]

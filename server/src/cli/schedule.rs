@@ -58,14 +58,14 @@ pub struct ScheduleArgs {
         default_value = "berth-scheduler"
     )]
     pub leader_elect_name: String,
-    /// How long a Lease that is not renewed keeps others out, in whole seconds
-    #[arg(long, env = "BERTH_LEADER_ELECT_LEASE_DURATION", value_name = "DURATION", value_parser = duration::parse, default_value = "15s")]
+    /// How long a Lease that is not renewed keeps others out, in whole seconds; a killed leader costs this and a moment
+    #[arg(long, env = "BERTH_LEADER_ELECT_LEASE_DURATION", value_name = "DURATION", value_parser = duration::parse, default_value = "4s")]
     pub leader_elect_lease_duration: Duration,
-    /// How long a leader continues without a successful renewal
-    #[arg(long, env = "BERTH_LEADER_ELECT_RENEW_DEADLINE", value_name = "DURATION", value_parser = duration::parse, default_value = "10s")]
+    /// How long a leader continues without a successful renewal; a longer silence of the API server costs the leadership
+    #[arg(long, env = "BERTH_LEADER_ELECT_RENEW_DEADLINE", value_name = "DURATION", value_parser = duration::parse, default_value = "3s")]
     pub leader_elect_renew_deadline: Duration,
     /// How often the Lease is renewed, or checked
-    #[arg(long, env = "BERTH_LEADER_ELECT_RETRY_PERIOD", value_name = "DURATION", value_parser = duration::parse, default_value = "2s")]
+    #[arg(long, env = "BERTH_LEADER_ELECT_RETRY_PERIOD", value_name = "DURATION", value_parser = duration::parse, default_value = "500ms")]
     pub leader_elect_retry_period: Duration,
     /// Maximum number of concurrent bindings
     #[arg(long, env = "BERTH_BIND_CONCURRENCY", value_name = "N", allow_negative_numbers = true, default_value = "64",
@@ -314,11 +314,11 @@ mod tests {
         assert_eq!(refused(&["--kube=false"]), "--kube: `berth schedule` is fed by the API server");
         assert!(refused(&["--cluster", "dump.json"]).starts_with("--kube: "));
         assert!(
-            refused(&["--leader-elect-renew-deadline=15s"])
+            refused(&["--leader-elect-renew-deadline=4s"])
                 .starts_with("--leader-elect-renew-deadline: must be less than")
         );
         assert!(
-            refused(&["--leader-elect-retry-period=10s"])
+            refused(&["--leader-elect-retry-period=3s"])
                 .starts_with("--leader-elect-retry-period: must be greater than 0 and less")
         );
         assert!(

@@ -8,6 +8,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::CliError;
 use super::profiles::load_profiles;
+use crate::apiserver::Connection;
 use crate::config::{Config, Overrides};
 use crate::document::ConfigError;
 use crate::feed::file::LoadReport;
@@ -15,7 +16,7 @@ use crate::feed::kube::Pace;
 use crate::policy::Profiles;
 use crate::runtime::{Server, ServerOptions, Shutdown};
 use crate::scheduler::{Scheduler, SchedulerOptions};
-use crate::{apiserver, clock, telemetry};
+use crate::{clock, telemetry};
 
 /// Maximum number of refused objects that get a log line each; the rest is counted.
 const MAX_REFUSED_LINES: usize = 100;
@@ -60,18 +61,24 @@ pub(super) async fn serve(
     scheduling: Option<SchedulerOptions>,
 ) -> Result<ExitCode, CliError> {
     let mut signals = Signals::listen()?;
-    let client = match &config.kube {
-        Some(options) => Some(apiserver::connect(options).await?),
+    let connection = match &config.kube {
+        Some(options) => Some(Connection::open(options).await?),
         None => None,
     };
     let awaits_files = !config.cluster_files.is_empty() || config.kube.is_some();
     let options = ServerOptions { profiles, awaits_files, ..ServerOptions::default() };
     let server = Server::start(config.server_options(options)).await?;
     tracing::info!(grpc = %server.grpc_address(), http = %server.http_address(), "listening");
-    let scheduler = client.clone().zip(scheduling);
-    let scheduler = scheduler.map(|(client, options)| server.start_scheduler(client, options));
+    let scheduler = connection.as_ref().zip(scheduling);
+    let scheduler =
+        scheduler.map(|(connection, options)| server.start_scheduler(connection.client(), options));
     let observer = scheduler.as_ref().map(Scheduler::observer);
-    let _feed = client.map(|client| server.start_kube_feed(pace(&config), client, observer));
+    let _feed = connection.map(|connection| {
+        let mut feed = server.start_kube_feed(pace(&config), connection.client(), observer);
+        feed.retry_after(connection.renewals());
+        server.follow_files(connection);
+        feed
+    });
     let paths = &config.cluster_files;
     if !paths.is_empty() && load(&server, paths, &mut signals).await? == Loaded::Stopped {
         tracing::info!("stopped while the cluster was being loaded");

@@ -12,17 +12,20 @@ mod answer;
 mod apply;
 mod event;
 mod failure;
+mod garbage;
 mod lines;
 mod listing;
 mod observer;
 mod pace;
 mod page;
 mod refusals;
+mod reporter;
 mod request;
 mod resource;
 mod object_change;
 mod watch;
 mod watches;
+mod trouble;
 
 use std::sync::Arc;
 
@@ -31,9 +34,10 @@ use tokio::sync::{Notify, mpsc};
 use tokio::task::AbortHandle;
 
 pub use answer::Refusal;
-pub use event::{Decoder, Event, Garbage};
+pub use event::{Decoder, Event};
+pub use garbage::{Garbage, NoObject};
 pub use lines::MAX_LINE_BYTES;
-pub use object_change::{Change, NoObject, ObjectChange, Who};
+pub use object_change::{Change, ObjectChange, Who};
 pub use observer::{NodeChange, Observer};
 pub use pace::Pace;
 pub use page::{BadPage, Page};
@@ -51,7 +55,8 @@ const MAX_WAITING: usize = 2 * MAX_BATCH;
 
 /// A running feed. Dropped, it stops; the cluster stays unchanged then, and becomes stale.
 pub struct KubeFeed {
-    watchers: Vec<AbortHandle>,
+    tasks: Vec<AbortHandle>,
+    watches: Arc<Watches>,
 }
 
 impl KubeFeed {
@@ -63,7 +68,7 @@ impl KubeFeed {
         sink: &FeedSink,
         observer: Option<Arc<dyn Observer>>,
     ) -> KubeFeed {
-        let watches = Arc::new(Watches::new(clock::now()));
+        let watches = Arc::new(Watches::new(pace, clock::now()));
         sink.freshness.begin_watch(watches.clone());
         let (sender, receiver) = mpsc::channel(MAX_WAITING);
         let relist_pods = Arc::new(Notify::new());
@@ -99,12 +104,25 @@ impl KubeFeed {
             };
             tokio::spawn(watching).abort_handle()
         });
-        KubeFeed { watchers: watchers.into() }
+        let reporting = tokio::spawn(reporter::run(watches.clone())).abort_handle();
+        let tasks = watchers.into_iter().chain([reporting]).collect();
+        KubeFeed { tasks, watches }
+    }
+
+    /// Lets every kind that waits after a failure try again at once, whenever `renewals` changes.
+    pub fn retry_after(&mut self, mut renewals: tokio::sync::watch::Receiver<u64>) {
+        let watches = self.watches.clone();
+        let waking = async move {
+            while renewals.changed().await.is_ok() {
+                watches.wake();
+            }
+        };
+        self.tasks.push(tokio::spawn(waking).abort_handle());
     }
 }
 
 impl Drop for KubeFeed {
     fn drop(&mut self) {
-        self.watchers.iter().for_each(AbortHandle::abort);
+        self.tasks.iter().for_each(AbortHandle::abort);
     }
 }

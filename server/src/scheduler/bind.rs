@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use berth_engine::VolumeBindings;
 
 use super::attempt::Rejection;
+use super::failures::Write;
 use super::pending::shown;
 use super::shared::Shared;
 use super::ticket::Ticket;
@@ -74,8 +75,7 @@ pub(super) async fn bind(
             }
             // The pod may still become bound, so it stays assumed, and no other node is tried.
             Err(BindError::Unreachable { reason }) => {
-                let pod = shown(ticket.pending());
-                tracing::warn!(pod, "a binding is tried again: {reason}");
+                shared.note_failed(Write::Binding, ticket.pending(), &reason);
                 is_unknown = true;
             }
         }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use berth_engine::{Candidate, PodKey, Victim};
 use tokio::task::JoinSet;
 
-use super::pending::{Pending, shown};
+use super::failures::Write;
+use super::pending::Pending;
 use super::queue::AttemptId;
 use super::shared::Shared;
 use super::ticket::Ticket;
@@ -15,6 +16,17 @@ use crate::apiserver::event::Event;
 use crate::apiserver::leadership::Mandate;
 use crate::apiserver::status::{self, NominatedNode, is_gone, patch_status};
 use crate::{clock, escape};
+
+/// Lets the preemptor be tried again as soon as its victims are gone.
+pub(super) fn await_victims(shared: &Shared, ticket: &Ticket, candidate: &Candidate) {
+    let victims: Vec<PodKey> = candidate.victims.iter().map(|victim| victim.pod.clone()).collect();
+    shared.queue().await_victims(ticket.attempt(), &victims);
+    // One that went before it was awaited is not reported again.
+    let gone = victims.iter().filter(|victim| shared.cluster().pod_named(victim).is_none());
+    for victim in gone {
+        shared.queue().victim_gone(victim, clock::now());
+    }
+}
 
 /// Evicts every victim that is not being deleted already; returns whether all evictions succeeded.
 pub(super) async fn evict(shared: &Arc<Shared>, ticket: &Ticket, candidate: &Candidate) -> bool {
@@ -56,13 +68,15 @@ impl Eviction {
         }
         let name = named(victim);
         // S-PRE-23: a victim whose binding was not sent yet is not deleted: it goes back into the queue.
-        if !shared.cancel(&victim.pod, &victim.uid) {
+        if shared.cancel(&victim.pod, &victim.uid) {
+            shared.queue().victim_gone(&victim.pod, clock::now());
+        } else {
             let now = clock::unix_seconds();
             let evicted = deletion::evict(&shared.client, mandate, &name, &preemptor.profile, now);
             if let Err(failure) = evicted.await {
-                let (pod, victim) = (shown(preemptor), victim.pod.to_string());
-                let victim = escape::printable(&victim);
-                tracing::warn!(preemptor = pod, "pod `{victim}` cannot be evicted: {failure}");
+                let victim = victim.pod.to_string();
+                let reason = format!("its victim `{}`: {failure}", escape::printable(&victim));
+                shared.note_failed(Write::Eviction, preemptor, &reason);
                 return false;
             }
         }
@@ -93,8 +107,7 @@ pub(super) async fn clear_nominations(
         }
         match patch_status(&shared.client, ticket.mandate(), &pending.name, &patch).await {
             Err(failure) if !is_gone(&failure) => {
-                let pod = shown(&pending);
-                tracing::warn!(pod, "its nomination cannot be cleared: {failure}");
+                shared.note_failed(Write::Nomination, &pending, &failure.to_string());
             }
             Ok(()) | Err(_) => {}
         }

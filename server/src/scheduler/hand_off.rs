@@ -10,8 +10,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::attempt::Rejection;
+use super::failures::Write;
 use super::hints::Changes;
-use super::pending::{Pending, shown};
+use super::pending::Pending;
 use super::queue::{Batch, Popped};
 use super::shared::{Shared, locked};
 use super::ticket::Ticket;
@@ -40,8 +41,7 @@ pub(super) async fn nominate(shared: &Arc<Shared>, ticket: Ticket, node: Arc<str
                 locked(&shared.handed).remove(&pending.key);
             }
             if !is_gone(&failure) {
-                let pod = shown(&pending);
-                tracing::warn!(pod, "its nomination cannot be written: {failure}");
+                shared.note_failed(Write::Nomination, &pending, &failure.to_string());
             }
             ticket.count(AttemptResult::Error);
             ticket.fail();
@@ -66,8 +66,7 @@ pub(super) async fn reject(shared: &Arc<Shared>, ticket: Ticket, rejection: Reje
             }
             Err(failure) if is_gone(&failure) => return ticket.fail(),
             Err(failure) => {
-                let pod = shown(&pending);
-                tracing::warn!(pod, "its nomination cannot be cleared: {failure}");
+                shared.note_failed(Write::Nomination, &pending, &failure.to_string());
             }
         }
     }

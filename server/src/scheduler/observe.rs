@@ -48,7 +48,7 @@ impl Observer for Shared {
     }
 
     fn pods_listed(&self, requested: Instant, holds: &dyn Fn(&PodKey) -> bool) {
-        let gone = self.queue().listed(holds);
+        let gone = self.queue().listed(holds, clock::now());
         let mut handed = locked(&self.handed);
         gone.iter().for_each(|key| drop(handed.remove(key)));
         drop(handed);
@@ -63,6 +63,9 @@ impl Observer for Shared {
 impl Shared {
     fn pod_gone(&self, key: &PodKey, uid: &str) -> Changes {
         let mut queue = self.queue();
+        if queue.victim_gone(key, clock::now()) {
+            self.wake.notify_one();
+        }
         // A newer pod may have the name by now.
         if !uid.is_empty() && queue.get(key, uid).is_none() && queue.contains(key) {
             return Changes::NONE;

@@ -26,6 +26,8 @@ pub struct Pending {
     pub pod: Result<Pod, ModelError>,
     /// Conditions and nomination of the pod, as last received; nothing else.
     pub status: core_v1::PodStatus,
+    /// `metadata.generation`, 0 when absent: the version of the spec that is decided on.
+    pub generation: i64,
     /// Whether `spec.schedulingGates` names any (S-Q-6).
     pub is_gated: bool,
     /// Whether it is being deleted (S-Q-9).
@@ -57,6 +59,7 @@ impl Pending {
                 nominated_node_name: nomination_of(pod).to_owned(),
                 ..core_v1::PodStatus::default()
             },
+            generation: metadata.generation,
             is_gated: !spec.scheduling_gates.is_empty(),
             is_terminating: metadata.deletion_timestamp.is_some(),
             group: keys.group_of(metadata),

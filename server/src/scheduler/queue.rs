@@ -8,6 +8,7 @@
 //!          rested     │  └── Backoff ◄─ fail ─┘    └ reject            │ too long
 //!                     │         ▲                       ▼              │
 //!                     └─────────┴──── changed ── Unschedulable         └──► expired
+//!                     └── victims gone ── (Backoff or Unschedulable)
 //! ```
 //!
 //! Every known pod is in exactly one place until it is removed. A group is tried as a whole: while the outcome of some
@@ -18,6 +19,8 @@ mod batch;
 mod groups;
 mod tally;
 mod pop;
+mod awaited;
+mod victims;
 mod group_members;
 #[cfg(test)]
 mod properties;
@@ -33,6 +36,7 @@ use super::backoff::Backoff;
 use super::hints::Changes;
 use super::pending::Pending;
 use super::plugin_set::PluginSet;
+use awaited::Awaited;
 pub use batch::{Batch, GroupTurn, Popped};
 pub use entry::{AttemptId, Counts};
 use entry::{Entry, PodState, QueuePosition, Stage};
@@ -67,6 +71,7 @@ pub struct Queue {
     /// Pods that are held until a time.
     held: BTreeSet<(Instant, PodKey)>,
     groups: Groups,
+    awaited: Awaited,
     recent: Recent,
     counts: Counts,
     tally: Tally,
@@ -86,6 +91,7 @@ impl Queue {
             unschedulable: BTreeMap::new(),
             held: BTreeSet::new(),
             groups: Groups::default(),
+            awaited: Awaited::default(),
             recent: Recent::default(),
             counts: Counts::default(),
             tally: Tally::default(),
@@ -134,6 +140,7 @@ impl Queue {
         self.take_out(key);
         let Some(mut entry) = self.pods.remove(key) else { return false };
         Queue::forget_rejection(&mut self.tally, &mut entry);
+        self.awaited.forget(key, &entry.victims);
         self.groups.leave(&entry.pending);
         true
     }
@@ -237,6 +244,7 @@ impl Queue {
         entry.n_rejected = entry.n_rejected.saturating_add(1);
         entry.n_failed = 0;
         self.wait(&attempt.key, wanted, changed, true, now);
+        self.free(&attempt.key, now);
     }
 
     /// Ends an attempt in which the pod was not tried, and will not be before a change of `wanted`; that is no failure,
@@ -359,6 +367,8 @@ impl Queue {
             n_failed: 0,
             rejected_by: PluginSet::NONE,
             was_flushed: false,
+            victims: Vec::new(),
+            has_room: false,
             state: PodState::Gated,
         };
         self.pods.insert(key.clone(), entry);
@@ -436,6 +446,8 @@ impl Queue {
         self.put(key, PodState::InFlight { number, is_changed: false, stage: Stage::Open });
         let entry = self.pods.get_mut(key)?;
         entry.n_attempts = entry.n_attempts.saturating_add(1);
+        self.awaited.forget(key, &std::mem::take(&mut entry.victims));
+        entry.has_room = false;
         Queue::forget_rejection(&mut self.tally, entry);
         Some(Popped {
             attempt: AttemptId { key: key.clone(), number },

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use super::attempt::Rejection;
 use super::evict;
-use super::pending::{Pending, shown};
+use super::failures::Write;
+use super::pending::Pending;
 use super::shared::Shared;
 use super::ticket::Ticket;
 use crate::apiserver::call::CallFailure;
 use crate::apiserver::event::Event;
-use crate::apiserver::status::{self, is_gone, patch_status};
+use crate::apiserver::status::{self, Unscheduled, is_gone, patch_status};
 use crate::clock;
 
 /// Writes the outcome of the attempt, and only then lets the pod wait for its next one: until its victims are being
@@ -28,14 +29,14 @@ pub(super) async fn report(shared: &Arc<Shared>, ticket: Ticket, rejection: Reje
         // The feed will report that it is gone; its victims are not evicted.
         Err(failure) if is_gone(&failure) => return ticket.fail(),
         Err(failure) => {
-            let pod = shown(&pending);
-            tracing::warn!(pod, "its status cannot be written: {failure}");
+            shared.note_failed(Write::Status, &pending, &failure.to_string());
             if rejection.displaced.is_some() {
                 return ticket.fail();
             }
         }
     }
     if let Some(candidate) = &rejection.displaced {
+        evict::await_victims(shared, &ticket, candidate);
         evict::clear_nominations(shared, &ticket, candidate, &rejection.cleared).await;
         if !evict::evict(shared, &ticket, candidate).await {
             return ticket.fail();
@@ -56,7 +57,8 @@ async fn write_status(
     let Rejection { reason, message, nominated, .. } = rejection;
     let patch = |pending: &Pending| {
         let now = clock::unix_seconds();
-        status::unscheduled(&pending.status, *reason, message, nominated, now)
+        let found = Unscheduled { reason: *reason, message, generation: pending.generation };
+        status::unscheduled(&pending.status, found, nominated, now)
     };
     if patch(&ticket.latest()).is_none() {
         return Ok(());

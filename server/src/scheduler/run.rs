@@ -39,6 +39,7 @@ pub(super) async fn run(shared: Arc<Shared>, mut stop: watch::Receiver<bool>) ->
         }
         publish(&shared, &mut publisher);
         let now = clock::now();
+        shared.log_failures(now);
         let mut wake_at = now + TICK;
         if let Some(mandate) = term.mandate(&shared, now)
             && shared.is_synced()

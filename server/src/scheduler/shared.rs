@@ -9,8 +9,10 @@ use berth_engine::{Cluster, PodKey};
 use tokio::sync::{Notify, Semaphore};
 
 use super::assigned::Assigned;
+use super::failures::{Failures, Write};
 use super::hints::Changes;
 use super::options::SchedulerOptions;
+use super::pending::{Pending, shown};
 use super::queue::Queue;
 use super::rate::TokenBucket;
 use crate::apiserver::event_writer::Recorder;
@@ -37,6 +39,7 @@ pub(super) struct Shared {
     pub(super) report_slots: Semaphore,
     queue: Mutex<Queue>,
     bind_rate: Option<Mutex<TokenBucket>>,
+    failures: Mutex<Failures>,
     /// Pods that have a node, as the feed reported them.
     pub(super) assigned: Mutex<Assigned>,
     /// Nominations by this instance in the hand-off mode.
@@ -64,6 +67,7 @@ impl Shared {
             report_slots: Semaphore::new(REPORT_CONCURRENCY),
             queue: Mutex::new(Queue::new(options.queue)),
             bind_rate: options.bind_rate.map(|rate| Mutex::new(TokenBucket::new(rate, now))),
+            failures: Mutex::default(),
             assigned: Mutex::default(),
             handed: Mutex::default(),
             is_synced: AtomicBool::new(false),
@@ -139,6 +143,19 @@ impl Shared {
     pub(super) fn take_back(&self, key: &PodKey, uid: &str) {
         self.cluster().take_back(&[(key.clone(), uid.into())]);
         self.note_changed(Changes::POD_DELETED);
+    }
+
+    /// Logs that a write about a pod failed, or counts it if one of its kind was logged just now.
+    pub(super) fn note_failed(&self, write: Write, pending: &Pending, reason: &str) {
+        let text = format!("pod `{}`: {reason}", shown(pending));
+        if let Some(line) = locked(&self.failures).note(write, text, clock::now()) {
+            tracing::warn!("{line}");
+        }
+    }
+
+    /// Logs the failures that were only counted, where that is due.
+    pub(super) fn log_failures(&self, now: Instant) {
+        locked(&self.failures).due(now).iter().for_each(|line| tracing::warn!("{line}"));
     }
 
     /// Waits for a token of the binding rate, if that is limited.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use berth_engine::VolumeBindings;
 
-use super::pending::shown;
+use super::failures::Write;
 use super::shared::Shared;
 use super::ticket::Ticket;
 use crate::apiserver::call::CallFailure;
@@ -84,8 +84,7 @@ async fn promise(shared: &Shared, ticket: &Ticket, node: &str) {
     let Some(patch) = status::nominated(&pending.status, &nominated) else { return };
     let written = patch_status(&shared.client, ticket.mandate(), &pending.name, &patch).await;
     if let Err(failure) = written {
-        let pod = shown(&pending);
-        tracing::warn!(pod, "where it goes cannot be written: {failure}");
+        shared.note_failed(Write::Nomination, &pending, &failure.to_string());
     }
 }
 

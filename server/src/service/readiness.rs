@@ -23,20 +23,22 @@ pub(crate) fn readiness(state: &State) -> Vec<Check> {
     checks.extend(state.audit.fault().map(|reason| ("audit", Err(reason.to_string()))));
     // The ledger's fault is only a note: a server that cannot grant still places pods.
     checks.extend(state.grants.fault().map(|reason| ("ledger", Ok(Some(ledger(&reason))))));
-    // A standby is as ready as the leader.
-    checks
-        .extend(state.leadership.get().map(|leadership| ("leader", Ok(Some(leader(leadership))))));
+    checks.extend(state.leadership.get().map(|it| ("leader", leader(it).map(Some))));
     checks
 }
 
-fn leader(leadership: &Leadership) -> String {
-    match (leadership.is_held(clock::now()), leadership.holder()) {
+/// A standby is as ready as the leader, as long as it could take over.
+fn leader(leadership: &Leadership) -> Result<String, String> {
+    if let Some(trouble) = leadership.trouble() {
+        return Err(format!("this instance cannot lead: {trouble}"));
+    }
+    Ok(match (leadership.is_held(clock::now()), leadership.holder()) {
         (true, _) => "this instance leads".to_owned(),
         (false, Some(holder)) => {
             format!("`{}` leads, this instance stands by", escape::printable(&holder))
         }
         (false, None) => "no leader is known, this instance stands by".to_owned(),
-    }
+    })
 }
 
 fn ledger(fault: &str) -> String {

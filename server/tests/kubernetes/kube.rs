@@ -9,5 +9,6 @@ mod observer;
 mod rbac;
 mod recording;
 mod recordings;
+mod renewal;
 mod replay;
 mod world;

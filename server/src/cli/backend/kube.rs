@@ -42,7 +42,8 @@ pub(super) async fn read(options: &KubeOptions) -> Result<Cluster, CliError> {
         drop(tokio::time::timeout(LOOK, completed.wait_for(|is_complete| *is_complete)).await);
         let waited = clock::now().saturating_duration_since(began);
         let Some(watches) = freshness.watches() else { continue };
-        let is_too_long = waited >= if watches.has_trouble() { TROUBLE } else { PATIENCE };
+        let is_too_long =
+            waited >= if watches.has_trouble(clock::now()) { TROUBLE } else { PATIENCE };
         if is_too_long && let Err(missing) = watches.report(clock::now()) {
             return Err(CliError::Request(missing));
         }

@@ -7,8 +7,9 @@ use berth_proto::meta_v1;
 use serde_json::value::RawValue;
 
 use super::answer::Refusal;
+use super::garbage::Garbage;
 use super::lines::{Line, Lines};
-use super::object_change::{Change, NoObject, ObjectChange};
+use super::object_change::{Change, ObjectChange};
 use super::resource::Resource;
 use crate::escape::{clipped, printable};
 
@@ -32,23 +33,6 @@ pub enum Event {
     Failed(Refusal),
     /// A line that is too long to be read.
     TooLong,
-}
-
-/// A line that is invalid in a watch: nothing after it can be trusted.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum Garbage {
-    /// The line is not the JSON of an event.
-    #[error("a line that is no event: {0}")]
-    NoEvent(String),
-    /// The `type` does not exist in watches.
-    #[error("an event of the unknown type `{0}`")]
-    UnknownType(String),
-    /// The event's object cannot be identified.
-    #[error("an event about no object: {0}")]
-    NoObject(#[from] NoObject),
-    /// A bookmark without a version.
-    #[error("a bookmark without a resource version")]
-    Unversioned,
 }
 
 /// Decodes the bytes of a watch of one kind: an iterator over the events so far, which continues when more bytes are

@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use super::answer::Refusal;
-use super::event::Garbage;
+use super::garbage::Garbage;
 use super::page::BadPage;
-use super::resource::Resource;
 
 /// Reason why a list or a watch ended early.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -97,21 +96,27 @@ impl Failure {
         }
     }
 
+    /// Whether the API server is away, or does not serve this client: what ends that for one kind ends it for others.
+    pub(super) fn is_outage(&self) -> bool {
+        match self {
+            Failure::Unreachable(_) | Failure::Silent(_) | Failure::Cut(_) => true,
+            Failure::Refused(Refusal { code, .. }) => matches!(code, 401 | 403 | 500..),
+            _ => false,
+        }
+    }
+
     /// The failure, and how to fix it.
-    pub(super) fn advice(&self, resource: Resource) -> String {
+    pub(super) fn advice(&self) -> String {
         let Failure::Refused(refusal) = self else { return self.to_string() };
-        let (plural, group) = (resource.plural(), resource.group());
         match refusal.code {
             401 => {
                 format!("the API server does not know these credentials ({refusal}); renew them")
             }
-            403 => format!(
-                "not allowed: `list` and `watch` on `{plural}` of the API group `{group}` are needed, as in \
-                 deploy/rbac/reader.yaml ({refusal})"
-            ),
-            404 if group.is_empty() => format!(
-                "the server has no `{plural}` ({refusal}); is this address an API server's?"
-            ),
+            // An API server that starts says so while it does not know all roles yet.
+            403 if !refusal.message.contains(": RBAC: ") => {
+                format!("{self}; deploy/rbac/reader.yaml has the rights that are needed")
+            }
+            404 => format!("{self}; is this address an API server's?"),
             _ => self.to_string(),
         }
     }
@@ -119,8 +124,6 @@ impl Failure {
 
 #[cfg(test)]
 mod tests {
-    use berth_engine::ObjectKind;
-
     use super::*;
 
     fn refused(code: u16) -> Failure {
@@ -128,16 +131,21 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_rule_is_named() {
-        let advice = refused(403).advice(Resource::Objects(ObjectKind::CsiNode));
+    fn the_advice_is_for_the_cause() {
         assert_eq!(
-            advice,
-            "not allowed: `list` and `watch` on `csinodes` of the API group `storage.k8s.io` are needed, as in \
-             deploy/rbac/reader.yaml (403: no)"
+            refused(403).advice(),
+            "the API server answered 403: no; deploy/rbac/reader.yaml has the rights that are needed"
         );
-        assert!(refused(401).advice(Resource::Pods).contains("credentials"));
-        assert!(refused(404).advice(Resource::Pods).contains("is this address an API server's?"));
-        assert_eq!(refused(503).advice(Resource::Pods), "the API server answered 503: no");
+        let starting =
+            "pods is forbidden: RBAC: clusterrole.rbac.authorization.k8s.io \"r\" not found";
+        let refusal = Refusal { code: 403, message: starting.to_owned(), retry_after: None };
+        assert_eq!(
+            Failure::Refused(refusal).advice(),
+            format!("the API server answered 403: {starting}")
+        );
+        assert!(refused(401).advice().contains("credentials"));
+        assert!(refused(404).advice().contains("is this address an API server's?"));
+        assert_eq!(refused(503).advice(), "the API server answered 503: no");
     }
 
     #[test]

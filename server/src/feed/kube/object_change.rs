@@ -7,6 +7,7 @@ use berth_engine::{Cluster, Delta, ModelError, ObjectKey, PodKey};
 use berth_proto::{core_v1, meta_v1};
 use serde::de::{DeserializeOwned, IgnoredAny};
 
+use super::garbage::NoObject;
 use super::resource::Resource;
 use crate::feed::file::{self, WrittenObject};
 use crate::feed::object_name;
@@ -46,17 +47,6 @@ pub enum Who {
     Pod(PodKey, Arc<str>),
     /// Any other object.
     Object(ObjectKey),
-}
-
-/// Text of an object that cannot even be identified.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum NoObject {
-    /// The text is not JSON.
-    #[error("not JSON: {0}")]
-    NotJson(String),
-    /// The text is JSON without a name in its metadata.
-    #[error("an object without a name")]
-    Nameless,
 }
 
 #[derive(serde::Deserialize)]

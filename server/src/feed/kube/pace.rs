@@ -18,11 +18,15 @@ pub struct Pace {
     pub longest_wait: Duration,
     /// Interval of requests for a kind that the server does not have.
     pub absent: Duration,
+    /// How long a kind may be refused until the feed counts as blind: an API server that starts refuses for a moment.
+    pub refusal: Duration,
+    /// How long a stream has to last to end the backoff, if nothing is heard on it.
+    pub settled: Duration,
 }
 
 impl Default for Pace {
     /// Pace with 2.5 minutes of silence, watches of 5 to 10 minutes, delays of 250 ms to 30 s, absent kinds every 5
-    /// minutes.
+    /// minutes, 10 s of refusal, streams of 2 s.
     fn default() -> Pace {
         Pace {
             silence: Duration::from_secs(150),
@@ -30,6 +34,8 @@ impl Default for Pace {
             first_wait: Duration::from_millis(250),
             longest_wait: Duration::from_secs(30),
             absent: Duration::from_secs(300),
+            refusal: Duration::from_secs(10),
+            settled: Duration::from_secs(2),
         }
     }
 }
@@ -51,10 +57,6 @@ pub(super) struct Backoff {
 impl Backoff {
     pub(super) fn new(pace: Pace) -> Backoff {
         Backoff { pace, n_failures: 0 }
-    }
-
-    pub(super) fn n_failures(&self) -> u32 {
-        self.n_failures
     }
 
     pub(super) fn reset(&mut self) {

@@ -27,9 +27,6 @@ use crate::clock;
 use crate::feed::FeedSink;
 use crate::telemetry::{FeedEvent, KindCounts};
 
-/// Number of consecutive failures before a warning: one or two are usual.
-const FAILURES_BEFORE_WARNING: u32 = 3;
-
 pub(super) struct Watcher {
     pub(super) resource: Resource,
     pub(super) requests: Requests,
@@ -61,6 +58,10 @@ struct Position {
     began_at: u64,
     /// Whether an event or a bookmark was received since the last request.
     has_heard: bool,
+    /// Time of the API server's answer to the last request; `None` if it refused or did not answer.
+    answered: Option<Instant>,
+    /// Whether the API server did not serve the last request.
+    is_outage: bool,
     /// Number of consecutive streams that timed out without an event.
     n_silent: u32,
     /// Number of consecutive streams with nothing but an error.
@@ -75,10 +76,10 @@ impl Watcher {
     pub(super) async fn run(self) {
         let mut position = Position::default();
         let mut backoff = Backoff::new(self.pace);
-        let mut is_warned = false;
         loop {
             let began = clock::now();
-            position.has_heard = false;
+            (position.has_heard, position.answered) = (false, None);
+            let verb = if position.version.is_none() { "list" } else { "watch" };
             let outcome = tokio::select! {
                 outcome = self.read(&mut position) => outcome,
                 () = self.watches.list_requested(self.resource) => {
@@ -86,9 +87,6 @@ impl Watcher {
                     continue;
                 }
             };
-            if position.has_heard && std::mem::take(&mut is_warned) {
-                tracing::info!(kind = self.resource.kind(), "the API server is heard again");
-            }
             let failure = match outcome {
                 Err(Failure::Stopped) => return,
                 Err(failure) => Some(failure),
@@ -101,9 +99,10 @@ impl Watcher {
             };
             let is_restless =
                 failure.as_ref().is_some_and(Failure::wants_list) && self.is_restless(&position);
-            if position.has_heard && !is_restless {
+            if self.has_settled(&position) && !is_restless {
                 backoff.reset();
             }
+            position.is_outage = failure.as_ref().is_some_and(Failure::is_outage);
             let wait = match failure {
                 None => backoff.wait(None),
                 Some(failure) if self.is_absent(&failure) => {
@@ -113,13 +112,17 @@ impl Watcher {
                     self.pace.absent
                 }
                 Some(failure) => {
-                    is_warned |= self.report(&failure, backoff.n_failures());
                     self.choose_next(&failure, &mut position);
-                    backoff.wait(failure.retry_after())
+                    let wait = backoff.wait(failure.retry_after());
+                    // A server that asks for a delay is not asked before.
+                    position.is_outage &= failure.retry_after().is_none();
+                    self.report(verb, failure);
+                    wait
                 }
             };
             tokio::select! {
                 () = tokio::time::sleep(wait) => {}
+                () = self.watches.woken(), if position.is_outage => {}
                 () = self.watches.list_requested(self.resource) => position.version = None,
             }
         }
@@ -131,6 +134,13 @@ impl Watcher {
             None => self.list(position).await,
             Some(version) => self.watch(version, position).await,
         }
+    }
+
+    /// Whether the last request was a success: something was heard, or the stream was open for a while.
+    fn has_settled(&self, position: &Position) -> bool {
+        let is_open =
+            |answered| clock::now().saturating_duration_since(answered) >= self.pace.settled;
+        position.has_heard || position.answered.is_some_and(is_open)
     }
 
     fn has_lasted(&self, began: Instant) -> bool {
@@ -156,21 +166,11 @@ impl Watcher {
         is_absent
     }
 
-    /// Counts and logs a failure. Returns whether a warning was logged.
-    fn report(&self, failure: &Failure, n_failures: u32) -> bool {
-        let kind = self.resource.kind();
+    /// Counts a failure, and records it for probes and the log.
+    fn report(&self, verb: &'static str, failure: Failure) {
         self.counts.count_error(failure.reason());
-        let advice = failure.advice(self.resource);
-        // A silence has lasted for minutes already.
-        let is_silent = matches!(failure, Failure::Silent(_));
-        let is_grave =
-            is_silent || failure.needs_someone() || n_failures >= FAILURES_BEFORE_WARNING;
-        if is_grave && self.watches.note_trouble(self.resource, advice.clone()) {
-            tracing::warn!(kind, "{advice}");
-            return true;
-        }
-        tracing::debug!(kind, "{advice}");
-        false
+        tracing::debug!(kind = self.resource.kind(), verb, "{failure}");
+        self.watches.note_failed(self.resource, verb, failure, clock::now());
     }
 
     fn choose_next(&self, failure: &Failure, position: &mut Position) {
@@ -226,6 +226,7 @@ impl Watcher {
         loop {
             let target = self.resource.page(position.page_limit.0, &token);
             let body = self.requests.get_whole(&target, page::MAX_BYTES).await?;
+            self.answered(position);
             let page = Page::parse(&body)?;
             // All pages have the version of the first; if a server deviates, the changes in between are received again.
             let version = *listed_at.get_or_insert(page.version()?);
@@ -264,6 +265,7 @@ impl Watcher {
         mut listing: Option<Listing>,
     ) -> Result<(), Failure> {
         let mut stream = self.requests.get(target).await?;
+        self.answered(position);
         let mut decoder = Decoder::new(&self.sink.cluster, self.resource, self.keeps_pods);
         loop {
             let chunk = tokio::select! {
@@ -386,12 +388,20 @@ impl Watcher {
         position.highest = position.highest.max(version);
     }
 
+    /// Records that the API server answered a request with a stream or a page.
+    fn answered(&self, position: &mut Position) {
+        let now = clock::now();
+        position.answered = Some(now);
+        if std::mem::take(&mut position.is_outage) {
+            self.watches.note_served(now);
+        }
+    }
+
     fn heard(&self, position: &mut Position) {
         position.has_heard = true;
         position.n_silent = 0;
         position.n_errors = 0;
-        // The earlier trouble is over; `run` logs that once.
-        drop(self.watches.note_heard(self.resource, clock::now()));
+        self.watches.note_heard(self.resource, clock::now());
     }
 
     fn count_unreadable(&self, error: &dyn std::error::Error) {

@@ -42,6 +42,10 @@ pub(super) struct Entry {
     pub(super) rejected_by: PluginSet,
     /// Whether the pod is to be tried again only because it waited for so long.
     pub(super) was_flushed: bool,
+    /// Victims of the last attempt that are not gone yet.
+    pub(super) victims: Vec<PodKey>,
+    /// Whether all victims of the last attempt are gone.
+    pub(super) has_room: bool,
     pub(super) state: PodState,
 }
 

@@ -82,7 +82,10 @@ impl Queue {
     }
 
     /// Applies a list of all pods: those that it does not contain are gone.
-    pub fn listed(&mut self, holds: &dyn Fn(&PodKey) -> bool) -> Vec<PodKey> {
+    pub fn listed(&mut self, holds: &dyn Fn(&PodKey) -> bool, now: Instant) -> Vec<PodKey> {
+        for victim in self.awaited.missing(holds) {
+            self.victim_gone(&victim, now);
+        }
         let gone: Vec<PodKey> = self.pods.keys().filter(|key| !holds(key)).cloned().collect();
         gone.iter().for_each(|key| self.gone(key));
         gone

@@ -14,6 +14,7 @@ use crate::clock;
 use crate::scheduler::group::GroupKeys;
 
 const N_PODS: usize = 12;
+const N_VICTIMS: usize = 3;
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -28,6 +29,8 @@ enum Step {
     Hold { nth: usize, ms: Option<u16> },
     Place { nth: usize, is_sent: bool },
     Cancel(usize),
+    Evict { nth: usize, victims: u8 },
+    Vanish(usize),
     Change(u8),
     Wait(u16),
     Expire,
@@ -48,6 +51,8 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (0..8_usize, proptest::option::of(0..5_000_u16)).prop_map(|(nth, ms)| Step::Hold { nth, ms }),
         3 => (0..8_usize, any::<bool>()).prop_map(|(nth, is_sent)| Step::Place { nth, is_sent }),
         1 => (0..8_usize).prop_map(Step::Cancel),
+        2 => (0..8_usize, 1..8_u8).prop_map(|(nth, victims)| Step::Evict { nth, victims }),
+        2 => (0..N_VICTIMS).prop_map(Step::Vanish),
         2 => (0..20_u8).prop_map(Step::Change),
         2 => (0..20_000_u16).prop_map(Step::Wait),
         1 => Just(Step::Expire),
@@ -96,6 +101,12 @@ struct Story {
     placed: BTreeMap<PodKey, bool>,
     /// Time until which a pod must not be popped by itself.
     rests: BTreeMap<PodKey, Instant>,
+    /// Victims of each pod's last attempt that are there still; none are left if they are gone.
+    victims: BTreeMap<PodKey, BTreeSet<usize>>,
+}
+
+fn victim(i: usize) -> PodKey {
+    PodKey::new("d", &format!("victim-{i}"))
 }
 
 impl Story {
@@ -110,6 +121,7 @@ impl Story {
         self.known.remove(key);
         self.placed.remove(key);
         self.rests.remove(key);
+        self.victims.remove(key);
         self.in_flight.retain(|popped| popped.pending.key != *key);
     }
 
@@ -134,8 +146,13 @@ impl Story {
             Step::Reject { nth, wanted } => {
                 let Some(popped) = self.take(nth) else { return };
                 self.queue.reject(&popped.attempt, change(wanted), now);
-                // The first backoff is the shortest possible.
-                self.rests.insert(popped.pending.key.clone(), now + Duration::from_secs(1));
+                let key = &popped.pending.key;
+                if self.victims.get(key).is_some_and(BTreeSet::is_empty) {
+                    self.assert_ready(key);
+                } else {
+                    // The first backoff is the shortest possible.
+                    self.rests.insert(key.clone(), now + Duration::from_secs(1));
+                }
             }
             Step::Defer { nth, wanted } => {
                 let Some(popped) = self.take(nth) else { return };
@@ -165,13 +182,21 @@ impl Story {
                 self.placed.insert(popped.pending.key.clone(), is_sent);
             }
             Step::Cancel(nth) => self.cancel(nth),
+            Step::Evict { nth, victims } => self.evict(nth, victims),
+            Step::Vanish(i) => self.vanish(i),
             Step::Change(kind) => self.queue.changed(change(kind), now),
             Step::Wait(ms) => self.now += Duration::from_millis(u64::from(ms)),
             Step::Expire => {
                 let expired = self.queue.expired(now);
-                self.in_flight.extend(expired);
+                self.begun(expired);
             }
         }
+    }
+
+    /// Records attempts that begin: they have no victims yet.
+    fn begun(&mut self, popped: Vec<Popped>) {
+        popped.iter().for_each(|popped| drop(self.victims.remove(&popped.pending.key)));
+        self.in_flight.extend(popped);
     }
 
     fn upsert(&mut self, pending: Pending) {
@@ -195,6 +220,41 @@ impl Story {
             assert!(!self.queue.unplaced(&popped.attempt), "its room is another's");
             self.rests.insert(key, self.now + Duration::from_secs(1));
         }
+    }
+
+    fn evict(&mut self, nth: usize, victims: u8) {
+        let n = self.in_flight.len().max(1);
+        let Some(popped) = self.in_flight.get(nth % n) else { return };
+        let chosen: BTreeSet<usize> = (0..N_VICTIMS).filter(|i| victims & (1 << i) != 0).collect();
+        let keys: Vec<PodKey> = chosen.iter().map(|i| victim(*i)).collect();
+        self.queue.await_victims(&popped.attempt, &keys);
+        self.victims.insert(popped.pending.key.clone(), chosen);
+    }
+
+    fn vanish(&mut self, i: usize) {
+        self.queue.victim_gone(&victim(i), self.now);
+        let freed: Vec<PodKey> = self
+            .victims
+            .iter_mut()
+            .filter_map(|(key, left)| (left.remove(&i) && left.is_empty()).then(|| key.clone()))
+            .collect();
+        for key in freed {
+            let is_in_flight = self.in_flight.iter().any(|popped| popped.pending.key == key);
+            let is_waiting = matches!(
+                self.queue.pods[&key].state,
+                PodState::Unschedulable { .. } | PodState::Backoff { .. }
+            );
+            assert!(!is_waiting, "{key} has its room");
+            if !is_in_flight {
+                self.rests.remove(&key);
+            }
+        }
+    }
+
+    fn assert_ready(&mut self, key: &PodKey) {
+        let state = &self.queue.pods[key].state;
+        assert!(matches!(state, PodState::Active(_)), "{key} has its room, and is {state:?}");
+        self.rests.remove(key);
     }
 
     fn pop(&mut self, max: usize) {
@@ -247,7 +307,7 @@ impl Story {
                 assert!(rest.is_none_or(|until| *until <= self.now), "{key} has not rested");
             }
         }
-        self.in_flight.extend(batch.pods);
+        self.begun(batch.pods);
     }
 
     fn check(&self) {
@@ -316,6 +376,7 @@ proptest! {
             in_flight: Vec::new(),
             placed: BTreeMap::new(),
             rests: BTreeMap::new(),
+            victims: BTreeMap::new(),
         };
         for step in &steps {
             story.run(step);
@@ -487,11 +548,40 @@ fn members_that_came_again_under_their_names_have_no_node() {
 }
 
 #[test]
+fn a_pod_whose_victims_are_gone_does_not_rest() {
+    let now = clock::now();
+    let mut queue = queue_of(&[0], now);
+    let first = popped(&mut queue, now).remove(0).attempt;
+    queue.await_victims(&first, &[victim(0), victim(1)]);
+    queue.reject(&first, Changes::POD_DELETED, now);
+    assert!(!queue.victim_gone(&victim(0), now), "one is there still");
+    queue.changed(Changes::POD_DELETED, now);
+    assert_eq!(popped(&mut queue, now).len(), 0, "it rests until the second is gone");
+    assert!(queue.victim_gone(&victim(1), now));
+    let second = popped(&mut queue, now).remove(0).attempt;
+    // The victims of the first attempt are not those of the second.
+    queue.reject(&second, Changes::POD_DELETED, now);
+    assert_eq!(popped(&mut queue, now).len(), 0);
+    queue.changed(Changes::POD_DELETED, now);
+    assert_eq!(
+        popped(&mut queue, now + Duration::from_secs(1)).len(),
+        0,
+        "its second rest is longer"
+    );
+    let third = popped(&mut queue, now + Duration::from_secs(2)).remove(0).attempt;
+    // Gone before the attempt is over, and found out by a list.
+    queue.await_victims(&third, &[victim(2)]);
+    assert_eq!(queue.listed(&|key| *key != victim(2), now), []);
+    queue.reject(&third, Changes::POD_DELETED, now);
+    assert_eq!(popped(&mut queue, now).len(), 1);
+}
+
+#[test]
 fn what_a_list_of_all_pods_does_not_hold_is_gone() {
     let now = clock::now();
     let mut queue = queue_of(&[0, 1, 2], now);
     let there = pending(1, 0, false, 0).key;
-    assert_eq!(queue.listed(&|key| *key == there).len(), 2);
+    assert_eq!(queue.listed(&|key| *key == there, now).len(), 2);
     assert!(queue.contains(&there) && queue.counts().active == 1);
 }
 

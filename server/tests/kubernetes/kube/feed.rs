@@ -126,11 +126,48 @@ async fn a_missing_permission_is_named() {
     tokio::time::sleep(Duration::from_millis(300)).await;
     let answer = world.http("/readyz").await;
     assert!(
-        answer.contains("CSINode: not allowed: `list` and `watch` on `csinodes` of the API group `storage.k8s.io`"),
+        answer.contains(
+            "cannot list CSINode: the API server answered 403: forbidden: a configured fault; deploy/rbac/reader.yaml \
+             has the rights that are needed"
+        ),
         "{answer}"
     );
     world.api.faults().none();
     world.ready().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kind_out_of_sight_makes_the_server_unready_until_it_is_seen_again() {
+    let world = World::start(options(), None).await;
+    world.ready().await;
+    assert!(world.http("/readyz").await.starts_with("HTTP/1.1 200"));
+    for (status, message) in [(403, "answered 403"), (401, "credentials"), (503, "answered 503")] {
+        let faults = world.api.faults();
+        faults.only("/pods");
+        faults.refuse(1.0, status);
+        faults.cut_now();
+        let answer = unready(&world).await;
+        assert!(answer.contains("cannot watch Pod: the API server "), "{answer}");
+        assert!(answer.contains(message), "{answer}");
+        faults.none();
+        ready_again(&world).await;
+    }
+}
+
+async fn unready(world: &World) -> String {
+    loop {
+        let answer = world.http("/readyz").await;
+        if answer.starts_with("HTTP/1.1 503") {
+            return answer;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+async fn ready_again(world: &World) {
+    while !world.http("/readyz").await.starts_with("HTTP/1.1 200") {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -159,7 +196,7 @@ async fn a_missing_core_kind_is_waited_for() {
     let world = World { api, server, feed };
     tokio::time::sleep(Duration::from_millis(500)).await;
     let answer = world.http("/readyz").await;
-    assert!(answer.contains("Service: the server has no `services`"), "{answer}");
+    assert!(answer.contains("cannot list Service: the API server answered 404"), "{answer}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -84,6 +84,6 @@ fn the_scheduler_may_also_evict_write_events_and_lead() {
     ];
     assert_eq!(granted("scheduler.yaml", "ClusterRole"), rules(&expected));
     let lease: [(&str, &str, &[&str]); 1] =
-        [("coordination.k8s.io", "leases", &["create", "get", "update"])];
+        [("coordination.k8s.io", "leases", &["create", "get", "update", "watch"])];
     assert_eq!(granted("scheduler.yaml", "Role"), rules(&lease));
 }

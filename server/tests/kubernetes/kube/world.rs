@@ -24,6 +24,8 @@ pub(crate) fn pace() -> Pace {
         first_wait: Duration::from_millis(5),
         longest_wait: Duration::from_millis(200),
         absent: Duration::from_millis(300),
+        refusal: Duration::from_millis(300),
+        settled: Duration::from_millis(100),
     }
 }
 

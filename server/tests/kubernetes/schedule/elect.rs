@@ -162,3 +162,41 @@ async fn one_silent_connection_does_not_cost_the_leadership() {
     }
     assert!(always, "it lost the leadership for one request");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_cannot_have_the_lease_is_not_ready() {
+    let world = World::new().await;
+    world.api.faults().only("/leases");
+    world.api.faults().refuse(1.0, 403);
+    let only = world.start(elected("only")).await;
+    let mut ready = String::new();
+    while !ready.contains("[-]leader") {
+        ready = world::get(&only, "/readyz?verbose").await;
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert!(ready.contains("503 Service Unavailable"), "{ready}");
+    assert!(
+        ready.contains(
+            "this instance cannot lead: cannot get the Lease `berth/berth-scheduler`: the API server refused with 403: \
+             forbidden: a configured fault; `get`, `create`, `update` and `watch` on `leases` are needed there, as in \
+             deploy/rbac/scheduler.yaml"
+        ),
+        "{ready}"
+    );
+    world.api.faults().none();
+    until("it leads", || only.scheduler.is_leading()).await;
+    let ready = world::get(&only, "/readyz?verbose").await;
+    assert!(ready.contains("[+]leader ok: this instance leads"), "{ready}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_standby_that_may_not_watch_the_lease_takes_over_all_the_same() {
+    let world = World::new().await;
+    world.api.faults().only("watch=true");
+    world.api.faults().refuse(1.0, 403);
+    let first = world.start(elected("first")).await;
+    until("the first leads", || first.scheduler.is_leading()).await;
+    let second = world.start(elected("second")).await;
+    first.kill();
+    until("the second leads", || second.scheduler.is_leading()).await;
+}
