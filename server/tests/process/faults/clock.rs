@@ -82,7 +82,7 @@ fn the_wall_clock_is_read_where_it_is_known_to_be_harmless() {
         // clock.
         "apiserver/event_writer.rs",
         "apiserver/event_writer/series.rs",
-        "apiserver/lease.rs",
+        "apiserver/lease/election.rs",
         // Times that are shown to people, or compared with times that people typed.
         "cli/lifecycle/delete.rs",
         "cli/lifecycle/moment.rs",
