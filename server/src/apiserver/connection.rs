@@ -26,7 +26,6 @@ pub struct Connection {
     /// The number of renewals so far.
     renewals: watch::Receiver<u64>,
     renewer: Renewer,
-    files: Vec<PathBuf>,
 }
 
 impl Connection {
@@ -40,8 +39,8 @@ impl Connection {
         let current = Arc::new(RwLock::new(client_of(source, options).await?));
         let client = Client::new(Current(current.clone()), "default");
         let (renewed, renewals) = watch::channel(0);
-        let renewer = Renewer { options: options.clone(), current, renewed, files: files.clone() };
-        Ok(Connection { client, renewals, renewer, files })
+        let renewer = Renewer { options: options.clone(), current, renewed, files };
+        Ok(Connection { client, renewals, renewer })
     }
 
     /// The client. Clones share their connections, and are renewed together.
@@ -58,10 +57,11 @@ impl Connection {
 
     /// Follows the files from now on. Files that cannot be read twice, such as pipes, are left alone.
     pub(crate) fn follow_files(self, reloader: &Reloader) {
-        match read_all(&self.files) {
+        let Connection { renewer, .. } = self;
+        match read_all(&renewer.files) {
             Ok(contents) => {
-                let watched = Watched::new(WHAT, self.files, &contents).every(LOOK);
-                reloader.watch(watched, self.renewer);
+                let watched = Watched::new(WHAT, renewer.files.clone(), &contents).every(LOOK);
+                reloader.watch(watched, renewer);
             }
             Err(error) => tracing::warn!("{WHAT}: a change will not be noticed: {error}"),
         }

@@ -10,7 +10,7 @@ mod election;
 mod lookout;
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -133,7 +133,7 @@ impl Trouble {
     }
 
     /// The reason, if there has been one for that long.
-    fn lasting(&self, now: Instant, time: std::time::Duration) -> Option<Arc<str>> {
+    fn lasting(&self, now: Instant, time: Duration) -> Option<Arc<str>> {
         let (since, reason) = self.0.as_ref()?;
         (now.saturating_duration_since(*since) >= time).then(|| reason.clone())
     }

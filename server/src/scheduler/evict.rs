@@ -68,9 +68,7 @@ impl Eviction {
         }
         let name = named(victim);
         // S-PRE-23: a victim whose binding was not sent yet is not deleted: it goes back into the queue.
-        if shared.cancel(&victim.pod, &victim.uid) {
-            shared.queue().victim_gone(&victim.pod, clock::now());
-        } else {
+        if !shared.cancel(&victim.pod, &victim.uid) {
             let now = clock::unix_seconds();
             let evicted = deletion::evict(&shared.client, mandate, &name, &preemptor.profile, now);
             if let Err(failure) = evicted.await {

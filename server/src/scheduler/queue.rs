@@ -8,8 +8,9 @@
 //!          rested     │  └── Backoff ◄─ fail ─┘    └ reject            │ too long
 //!                     │         ▲                       ▼              │
 //!                     └─────────┴──── changed ── Unschedulable         └──► expired
-//!                     └── victims gone ── (Backoff or Unschedulable)
 //! ```
+//!
+//! A pod whose victims are gone goes from Backoff or Unschedulable to Active at once.
 //!
 //! Every known pod is in exactly one place until it is removed. A group is tried as a whole: while the outcome of some
 //! of its pods is being reported, the others wait.
@@ -140,7 +141,7 @@ impl Queue {
         self.take_out(key);
         let Some(mut entry) = self.pods.remove(key) else { return false };
         Queue::forget_rejection(&mut self.tally, &mut entry);
-        self.awaited.forget(key, &entry.victims);
+        self.awaited.forget(key, entry.victims.as_deref());
         self.groups.leave(&entry.pending);
         true
     }
@@ -367,8 +368,7 @@ impl Queue {
             n_failed: 0,
             rejected_by: PluginSet::NONE,
             was_flushed: false,
-            victims: Vec::new(),
-            has_room: false,
+            victims: None,
             state: PodState::Gated,
         };
         self.pods.insert(key.clone(), entry);
@@ -446,8 +446,7 @@ impl Queue {
         self.put(key, PodState::InFlight { number, is_changed: false, stage: Stage::Open });
         let entry = self.pods.get_mut(key)?;
         entry.n_attempts = entry.n_attempts.saturating_add(1);
-        self.awaited.forget(key, &std::mem::take(&mut entry.victims));
-        entry.has_room = false;
+        self.awaited.forget(key, entry.victims.take().as_deref());
         Queue::forget_rejection(&mut self.tally, entry);
         Some(Popped {
             attempt: AttemptId { key: key.clone(), number },

@@ -142,6 +142,7 @@ impl Shared {
     /// Releases the room of a pod (S-CCH-4); for others it is as if a pod had been deleted (S-SNP-6).
     pub(super) fn take_back(&self, key: &PodKey, uid: &str) {
         self.cluster().take_back(&[(key.clone(), uid.into())]);
+        self.queue().victim_gone(key, clock::now());
         self.note_changed(Changes::POD_DELETED);
     }
 

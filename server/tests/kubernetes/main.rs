@@ -3,4 +3,5 @@
 
 mod dump;
 mod kube;
+mod probe;
 mod schedule;

@@ -48,7 +48,7 @@ struct Observed {
     at: Instant,
 }
 
-/// What one instance knows of the Lease.
+/// One instance in the election: the Lease as it last read it, and the requests with which it takes and renews it.
 pub(super) struct Election {
     client: kube::Client,
     options: LeaseOptions,

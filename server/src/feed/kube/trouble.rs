@@ -12,7 +12,7 @@ const FAILURES_BEFORE_WARNING: u32 = 3;
 /// Number of kinds that a sentence names.
 const MAX_NAMED: usize = 3;
 
-/// What is wrong with the watch of one kind.
+/// The failed requests for one kind since the API server was last heard of about it.
 #[derive(Clone, Debug)]
 pub(super) struct Trouble {
     /// Time of the first refusal since the last sign of life that only an operator can end.

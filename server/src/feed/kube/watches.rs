@@ -161,7 +161,8 @@ impl Watches {
             )
         });
         let is_blind = Resource::ALL.into_iter().any(|kind| self.is_blind(kind, now));
-        if is_blind { Err(format!("{text}{causes}")) } else { Ok(format!("{text}{causes}")) }
+        let text = format!("{text}{causes}");
+        if is_blind { Err(text) } else { Ok(text) }
     }
 
     fn is_blind(&self, resource: Resource, now: Instant) -> bool {
@@ -276,8 +277,7 @@ mod tests {
         let watches = Watches::new(Pace::default(), clock::now());
         let now = clock::now();
         let woken = async |at| {
-            let waiting = std::pin::pin!(watches.woken());
-            let mut waiting = waiting;
+            let mut waiting = std::pin::pin!(watches.woken());
             tokio::select! {
                 biased;
                 () = &mut waiting => return true,

@@ -15,8 +15,8 @@ impl Awaited {
     }
 
     /// Forgets the victims of a pod.
-    pub(super) fn forget(&mut self, preemptor: &PodKey, victims: &[PodKey]) {
-        for victim in victims {
+    pub(super) fn forget(&mut self, preemptor: &PodKey, victims: Option<&[PodKey]>) {
+        for victim in victims.unwrap_or_default() {
             if let Some(preemptors) = self.0.get_mut(victim) {
                 preemptors.retain(|key| key != preemptor);
                 if preemptors.is_empty() {

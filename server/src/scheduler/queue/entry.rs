@@ -42,11 +42,16 @@ pub(super) struct Entry {
     pub(super) rejected_by: PluginSet,
     /// Whether the pod is to be tried again only because it waited for so long.
     pub(super) was_flushed: bool,
-    /// Victims of the last attempt that are not gone yet.
-    pub(super) victims: Vec<PodKey>,
-    /// Whether all victims of the last attempt are gone.
-    pub(super) has_room: bool,
+    /// Victims of the last attempt that are not gone yet; `None` if it had none.
+    pub(super) victims: Option<Vec<PodKey>>,
     pub(super) state: PodState,
+}
+
+impl Entry {
+    /// Whether the last attempt had victims, and all of them are gone.
+    pub(super) fn has_room(&self) -> bool {
+        self.victims.as_ref().is_some_and(Vec::is_empty)
+    }
 }
 
 #[derive(Clone, Debug)]

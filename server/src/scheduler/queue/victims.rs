@@ -6,7 +6,7 @@ use std::time::Instant;
 use berth_engine::PodKey;
 
 use super::Queue;
-use super::entry::{AttemptId, Entry, PodState};
+use super::entry::{AttemptId, PodState};
 use super::tally::Cause;
 use crate::scheduler::hints::Changes;
 
@@ -17,8 +17,8 @@ impl Queue {
             return;
         }
         if let Some(entry) = self.pods.get_mut(&attempt.key) {
-            self.awaited.forget(&attempt.key, &entry.victims);
-            entry.victims = victims.to_vec();
+            self.awaited.forget(&attempt.key, entry.victims.as_deref());
+            entry.victims = Some(victims.to_vec());
             victims.iter().for_each(|victim| self.awaited.add(victim, &attempt.key));
         }
     }
@@ -29,28 +29,25 @@ impl Queue {
         let mut is_any_ready = false;
         for preemptor in preemptors {
             let Some(entry) = self.pods.get_mut(&preemptor) else { continue };
-            entry.victims.retain(|known| known != victim);
-            if entry.victims.is_empty() {
-                entry.has_room = true;
-                is_any_ready |= self.free(&preemptor, now);
+            if let Some(victims) = &mut entry.victims {
+                victims.retain(|known| known != victim);
             }
+            is_any_ready |= self.free(&preemptor, now);
         }
         is_any_ready
     }
 
     /// Makes a waiting pod ready whose victims are gone; one whose attempt is not over yet will be ready after it.
     pub(super) fn free(&mut self, key: &PodKey, now: Instant) -> bool {
-        match self.pods.get(key) {
-            Some(Entry {
-                has_room: true,
-                state: PodState::Unschedulable { .. } | PodState::Backoff { .. },
-                ..
-            }) => {
-                let cause = Cause::of_change(Changes::POD_DELETED, Changes::POD_DELETED);
-                self.activate(key, now, cause);
-                true
-            }
-            _ => false,
+        let is_freed = self.pods.get(key).is_some_and(|entry| {
+            let waits =
+                matches!(entry.state, PodState::Unschedulable { .. } | PodState::Backoff { .. });
+            waits && entry.has_room()
+        });
+        if is_freed {
+            let cause = Cause::of_change(Changes::POD_DELETED, Changes::POD_DELETED);
+            self.activate(key, now, cause);
         }
+        is_freed
     }
 }

@@ -11,6 +11,7 @@ use tonic::Code;
 
 use crate::kube::compare::{holds, stored};
 use crate::kube::world::{World, node, options, pod, until};
+use crate::probe::readiness;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_is_ready_once_every_kind_was_listed() {
@@ -146,27 +147,11 @@ async fn a_kind_out_of_sight_makes_the_server_unready_until_it_is_seen_again() {
         faults.only("/pods");
         faults.refuse(1.0, status);
         faults.cut_now();
-        let answer = unready(&world).await;
+        let answer = readiness(&world.server, false).await;
         assert!(answer.contains("cannot watch Pod: the API server "), "{answer}");
         assert!(answer.contains(message), "{answer}");
         faults.none();
-        ready_again(&world).await;
-    }
-}
-
-async fn unready(world: &World) -> String {
-    loop {
-        let answer = world.http("/readyz").await;
-        if answer.starts_with("HTTP/1.1 503") {
-            return answer;
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-}
-
-async fn ready_again(world: &World) {
-    while !world.http("/readyz").await.starts_with("HTTP/1.1 200") {
-        tokio::time::sleep(Duration::from_millis(20)).await;
+        readiness(&world.server, true).await;
     }
 }
 

@@ -9,7 +9,8 @@ use berth_fake_apiserver::FakeApiServer;
 use berth_server::feed::kube::Resource;
 use serde_json::Value;
 
-use super::world::{get, options};
+use super::world::options;
+use crate::probe::get;
 
 fn is_namespaced(resource: Resource) -> bool {
     match resource {

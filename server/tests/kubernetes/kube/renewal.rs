@@ -10,7 +10,8 @@ use berth_server::runtime::{Server, ServerOptions};
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 
-use super::world::{get, node, options, until};
+use super::world::{node, options, until};
+use crate::probe::readiness;
 
 /// A kubeconfig for `api` whose user has the token of `directory/token`.
 fn kubeconfig(api: &FakeApiServer, directory: &Path) -> KubeOptions {
@@ -46,29 +47,19 @@ async fn a_new_token_is_used_before_the_backoff_ends() {
     let mut feed = server.start_kube_feed(pace, client.clone(), None);
     feed.retry_after(connection.renewals());
     server.follow_files(connection);
-    let answer = async |status: &str| {
-        loop {
-            let answer = get(server.http_address(), "/readyz").await;
-            if answer.starts_with(&format!("HTTP/1.1 {status} ")) {
-                return answer;
-            }
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
-    answer("200").await;
+    readiness(&server, true).await;
     api.faults().require_token("second");
     api.faults().cut_now();
-    let refused = answer("503").await;
+    let refused = readiness(&server, false).await;
     let cause = "the API server does not know these credentials (401: Unauthorized); renew them";
     assert!(refused.contains(cause), "{refused}");
     let nodes: Api<Node> = Api::all(client);
     assert!(nodes.get("n").await.is_err());
-    // As a kubelet replaces it: the new file takes the name of the old one.
+    // A kubelet replaces a token by renaming a new file to the name of the old one.
     let fresh = directory.path().join("fresh");
     std::fs::write(&fresh, "second\n").unwrap();
     std::fs::rename(&fresh, &token).unwrap();
-    let patience = Duration::from_secs(20);
-    tokio::time::timeout(patience, answer("200")).await.expect("it is ready again");
+    readiness(&server, true).await;
     nodes.get("n").await.expect("the new token is used for other requests, too");
     api.store().create(node("late")).unwrap();
     let cluster = server.cluster();

@@ -1,6 +1,5 @@
 //! A fake API server, and a Berth that is fed by it.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -10,8 +9,8 @@ use berth_server::apiserver::connect;
 use berth_server::feed::kube::{KubeFeed, Observer, Pace};
 use berth_server::runtime::{Server, ServerOptions};
 use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
+
+use crate::probe::get;
 
 /// Time limit of a wait, longer than any step here takes.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -76,15 +75,6 @@ pub(crate) async fn fed_by(
     let server = Server::start(ServerOptions::default()).await.unwrap();
     let feed = server.start_kube_feed(pace(), client, observer);
     (server, feed)
-}
-
-pub(crate) async fn get(address: SocketAddr, target: &str) -> String {
-    let mut stream = TcpStream::connect(address).await.unwrap();
-    let request = format!("GET {target} HTTP/1.1\r\nHost: berth\r\nConnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).await.unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await.unwrap();
-    answer
 }
 
 /// Waits until `holds` succeeds; panics with its error if it never does.

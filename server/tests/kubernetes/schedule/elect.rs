@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
+use crate::probe::answer_when;
 use crate::schedule::world::{self, World, elected, fast_options, pause, text, until};
 
 fn lease(world: &World) -> serde_json::Value {
@@ -169,11 +170,9 @@ async fn who_cannot_have_the_lease_is_not_ready() {
     world.api.faults().only("/leases");
     world.api.faults().refuse(1.0, 403);
     let only = world.start(elected("only")).await;
-    let mut ready = String::new();
-    while !ready.contains("[-]leader") {
-        ready = world::get(&only, "/readyz?verbose").await;
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    let address = only.server.http_address();
+    let ready =
+        answer_when(address, "/readyz?verbose", |answer| answer.contains("[-]leader")).await;
     assert!(ready.contains("503 Service Unavailable"), "{ready}");
     assert!(
         ready.contains(

@@ -14,7 +14,6 @@ use berth_server::scheduler::backoff::Backoff;
 use berth_server::scheduler::queue::QueueOptions;
 use berth_server::scheduler::{Scheduler, SchedulerOptions};
 use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 /// The time after which a wait fails: longer than any step takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -201,13 +200,7 @@ pub(crate) fn elected(identity: &str) -> SchedulerOptions {
 
 /// Returns the whole response of the instance's HTTP port.
 pub(crate) async fn get(instance: &Instance, path: &str) -> String {
-    let mut stream =
-        tokio::net::TcpStream::connect(instance.server.http_address()).await.expect("a listener");
-    let request = format!("GET {path} HTTP/1.1\r\nhost: berth\r\nconnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).await.expect("a reader");
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await.expect("an answer");
-    answer
+    crate::probe::get(instance.server.http_address(), path).await
 }
 
 /// Waits until `holds` is true.
