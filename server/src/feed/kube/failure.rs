@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::answer::Refusal;
 use super::garbage::Garbage;
 use super::page::BadPage;
+use super::resource::Resource;
 
 /// Reason why a list or a watch ended early.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -106,7 +107,7 @@ impl Failure {
     }
 
     /// The failure, and how to fix it.
-    pub(super) fn advice(&self) -> String {
+    pub(super) fn advice(&self, resource: Resource) -> String {
         let Failure::Refused(refusal) = self else { return self.to_string() };
         match refusal.code {
             401 => {
@@ -116,7 +117,9 @@ impl Failure {
             403 if !refusal.message.contains(": RBAC: ") => {
                 format!("{self}; deploy/rbac/reader.yaml has the rights that are needed")
             }
-            404 => format!("{self}; is this address an API server's?"),
+            404 if resource.group().is_empty() => {
+                format!("{self}; is this address an API server's?")
+            }
             _ => self.to_string(),
         }
     }
@@ -124,6 +127,8 @@ impl Failure {
 
 #[cfg(test)]
 mod tests {
+    use berth_engine::ObjectKind;
+
     use super::*;
 
     fn refused(code: u16) -> Failure {
@@ -133,19 +138,21 @@ mod tests {
     #[test]
     fn the_advice_is_for_the_cause() {
         assert_eq!(
-            refused(403).advice(),
+            refused(403).advice(Resource::Pods),
             "the API server answered 403: no; deploy/rbac/reader.yaml has the rights that are needed"
         );
         let starting =
             "pods is forbidden: RBAC: clusterrole.rbac.authorization.k8s.io \"r\" not found";
         let refusal = Refusal { code: 403, message: starting.to_owned(), retry_after: None };
         assert_eq!(
-            Failure::Refused(refusal).advice(),
+            Failure::Refused(refusal).advice(Resource::Pods),
             format!("the API server answered 403: {starting}")
         );
-        assert!(refused(401).advice().contains("credentials"));
-        assert!(refused(404).advice().contains("is this address an API server's?"));
-        assert_eq!(refused(503).advice(), "the API server answered 503: no");
+        assert!(refused(401).advice(Resource::Pods).contains("credentials"));
+        assert!(refused(404).advice(Resource::Pods).contains("is this address an API server's?"));
+        let budgets = Resource::Objects(ObjectKind::PodDisruptionBudget);
+        assert_eq!(refused(404).advice(budgets), "the API server answered 404: no");
+        assert_eq!(refused(503).advice(Resource::Pods), "the API server answered 503: no");
     }
 
     #[test]

@@ -90,7 +90,7 @@ pub(super) fn causes<'a>(
         let mut verbs: Vec<&str> = of_cause.iter().map(|(_, trouble)| trouble.verb).collect();
         verbs.sort_unstable();
         verbs.dedup();
-        let first = of_cause.first().map(|(_, trouble)| trouble.failure.advice());
+        let first = of_cause.first().map(|(kind, trouble)| trouble.failure.advice(*kind));
         let (verbs, first) = (verbs.join(" or "), first.unwrap_or_default());
         Cause { id, text: format!("cannot {verbs} {}: {first}", named(&kinds)), kinds }
     };
