@@ -100,8 +100,12 @@ async fn configure(source: Source, options: &KubeOptions) -> Result<Config, Conn
     }
 }
 
-/// Removes the line break that an editor or `echo` leaves after a token: the client sends a token file as it is.
+/// Removes the line break that an editor or `echo` leaves after a token: the client sends a token file as it is. A token
+/// that stands in the kubeconfig itself comes first.
 fn trim_token(config: &mut Config) {
+    if config.auth_info.token.is_some() {
+        return;
+    }
     let token = config.auth_info.token_file.as_ref().and_then(|path| fs::read_to_string(path).ok());
     if let Some(token) = token.filter(|token| token.trim() != token) {
         config.auth_info.token = Some(token.trim().to_owned().into());
@@ -274,5 +278,19 @@ mod tests {
             assert!(error.contains(line), "{user}: {error}");
             assert!(!error.contains("s3cret") && !error.contains('\n'), "{error}");
         }
+    }
+
+    #[test]
+    fn a_token_of_the_kubeconfig_comes_before_its_file() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), "of-file\n").unwrap();
+        let mut config = Config::new("http://127.0.0.1:1".parse().unwrap());
+        config.auth_info.token_file = Some(file.path().display().to_string());
+        let mut with_both = config.clone();
+        with_both.auth_info.token = Some("inline".to_owned().into());
+        trim_token(&mut with_both);
+        assert!(with_both.auth_info.token_file.is_some(), "nothing is taken from the file");
+        trim_token(&mut config);
+        assert!(config.auth_info.token.is_some() && config.auth_info.token_file.is_none());
     }
 }
