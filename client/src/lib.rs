@@ -54,7 +54,7 @@ pub enum ClientError {
         reason: String,
     },
     /// The connection failed, for example because no server listens at the URL.
-    #[error("server `{url}`: cannot connect: {}", root_cause(.source))]
+    #[error("server `{url}`: cannot connect: {}", cause(url, .source))]
     Connect {
         /// The URL as the caller gave it.
         url: String,
@@ -84,6 +84,17 @@ impl ClientError {
     pub fn rpc(method: &'static str) -> impl FnOnce(tonic::Status) -> Self {
         move |status| Self::Rpc { method, status: Box::new(status) }
     }
+}
+
+/// Why a connection failed, in words.
+fn cause(url: &str, error: &tonic::transport::Error) -> String {
+    let cause = root_cause(error);
+    // What rustls makes of a server that answers a handshake with anything else.
+    if url.starts_with("https://") && cause.contains("InvalidContentType") {
+        let plain = url.replacen("https", "http", 1);
+        return format!("the server does not speak TLS; without it, its address is `{plain}`");
+    }
+    cause
 }
 
 /// The innermost error: "connection refused" is wrapped in two layers that only say "transport error".

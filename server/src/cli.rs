@@ -12,6 +12,7 @@ pub mod drain;
 pub mod environment;
 mod error;
 pub mod explain;
+pub mod fit;
 pub mod get;
 mod given;
 pub mod headroom;
@@ -31,6 +32,7 @@ mod profiles;
 pub mod rule;
 pub mod plugin;
 pub mod scale_in;
+pub mod scale_up;
 pub mod schedule;
 pub mod serve;
 pub mod session;
@@ -103,6 +105,16 @@ pub enum Command {
     /// place, until one fits nowhere: spread, affinity, ports and volumes count between them. The cluster stays as it
     /// is.
     Headroom(headroom::HeadroomArgs),
+    /// Show which node groups would take the pods that fit nowhere, and with how many nodes
+    ///
+    /// Nodes of each group are added to a copy of the cluster for as long as they help, by cluster-autoscaler's rules.
+    /// The cluster stays as it is.
+    ScaleUp(scale_up::ScaleUpArgs),
+    /// Try pods on nodes one after another, without scores
+    ///
+    /// Each pod goes to the first node that takes it, by cluster-autoscaler's rules, and occupies its room before the
+    /// next is tried. The cluster stays as it is.
+    Fit(fit::FitArgs),
     /// Plan which nodes can be removed, and where their pods go
     ///
     /// Candidates are tried one after another, the most expensive and then the emptiest first, with cluster-autoscaler's
@@ -161,6 +173,8 @@ pub fn run(cli: Cli) -> Result<ExitCode, CliError> {
         Command::Preempt(args) => block_on(None, preempt::run(args)),
         Command::Drain(args) => block_on(None, drain::run(args)),
         Command::Headroom(args) => block_on(None, headroom::run(args)),
+        Command::ScaleUp(args) => block_on(None, scale_up::run(args)),
+        Command::Fit(args) => block_on(None, fit::run(args)),
         Command::Consolidate(args) => block_on(None, consolidate::run(args)),
         Command::ScaleIn(args) => block_on(None, scale_in::run(args)),
         Command::Config(args) => config::run(&args),

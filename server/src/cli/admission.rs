@@ -3,7 +3,9 @@
 
 use std::borrow::Cow;
 
-use berth_proto::berth_v1::{Admission, AdmissionChange};
+use berth_proto::berth_v1::{Admission, AdmissionChange, BatchEntry};
+
+use super::manifest;
 
 /// Sources of values that every pod gets alike: they are in the structured output only.
 const USUAL: [&str; 5] = [
@@ -22,6 +24,23 @@ pub(super) fn is_usual(source: &str) -> bool {
 /// Maximum number of pods that are listed, and of fields for each.
 const MAX_PODS: usize = 20;
 const MAX_FIELDS: usize = 8;
+
+/// The name of each entry's pod.
+pub(super) fn names(entries: &[BatchEntry]) -> Vec<String> {
+    let name = |entry: &BatchEntry| entry.pod.as_ref().map_or_else(String::new, manifest::name_of);
+    entries.iter().map(name).collect()
+}
+
+/// What admission did to entries, each with the name of its pod.
+pub(super) fn named<'a>(
+    admissions: &'a [Admission],
+    names: &'a [String],
+) -> impl Iterator<Item = (&'a str, &'a Admission)> {
+    admissions.iter().map(|admission| {
+        let index = usize::try_from(admission.index).unwrap_or(usize::MAX);
+        (names.get(index).map_or("-", String::as_str), admission)
+    })
+}
 
 /// Returns lines such as `filled in: shop/web: priority 100000 (PriorityClass high)`; `None` if there is nothing to
 /// tell. Each admission comes with the name of its pod.

@@ -24,7 +24,7 @@ pub(super) use local::Local;
 use remote::Remote;
 pub use source::SourceArgs;
 
-use super::asked;
+use super::asked::Asked;
 use super::input::InputArgs;
 use super::lenient::{self, LenientArgs};
 use super::what_if::{Change, SupposedPods, WhatIfArgs};
@@ -66,8 +66,8 @@ pub(super) enum Backend {
 const MAX_REFUSED_LINES: usize = 100;
 
 impl BackendArgs {
-    /// Loads the dump or connects, and applies the suppositions, whose files are read as `input` says. Objects of the dump that are refused are kept for
-    /// [`Backend::tell`]; the rest is used.
+    /// Loads the dump or connects, and applies the suppositions, whose files are read as `input` says. Objects of the
+    /// dump that are refused are kept for [`Backend::tell`]; the rest is used.
     ///
     /// Only the dump's pods for which `is_asked_for` holds are kept as they were written. The caller has to call
     /// [`Backend::close`] in the end.
@@ -80,8 +80,8 @@ impl BackendArgs {
     ) -> Result<Backend, CliError> {
         let unknown_fields = self.lenient.unknown_fields();
         let (mut backend, written) = if let Some(url) = &self.source.server {
-            let client = asked::connect(url, &self.source.credentials).await?;
-            let remote = Remote::new(url, client, self.wire_tie_break(), unknown_fields)
+            let asked = Asked::connect(url, &self.source.credentials).await?;
+            let remote = Remote::new(asked, self.wire_tie_break(), unknown_fields)
                 .within(self.source.session.as_deref());
             (Backend::Server(Box::new(remote)), Vec::new())
         } else {
@@ -235,6 +235,28 @@ impl Backend {
         match self {
             Backend::Local(local) => local.simulate_drain(request),
             Backend::Server(remote) => remote.simulate_drain(request).await,
+        }
+    }
+
+    /// Simulates a scale-up: which nodes of which groups would take the pods that fit nowhere.
+    pub(super) async fn simulate_scale_up(
+        &self,
+        request: wire::SimulateScaleUpRequest,
+    ) -> Result<wire::SimulateScaleUpResponse, CliError> {
+        match self {
+            Backend::Local(local) => local.simulate_scale_up(request),
+            Backend::Server(remote) => remote.simulate_scale_up(request).await,
+        }
+    }
+
+    /// Tries pods on nodes, one after another.
+    pub(super) async fn fit(
+        &self,
+        request: wire::FitRequest,
+    ) -> Result<wire::FitResponse, CliError> {
+        match self {
+            Backend::Local(local) => local.fit(request),
+            Backend::Server(remote) => remote.fit(request).await,
         }
     }
 

@@ -7,7 +7,6 @@ use super::output::{self, Table};
 use super::profiles::load_profiles;
 use super::serve::ServeArgs;
 use crate::config::Config;
-use crate::escape::printable_lines;
 use crate::expander::Expander;
 use crate::extender::Extender;
 use crate::policy::Profiles;
@@ -35,7 +34,7 @@ pub fn run(args: &ConfigArgs) -> Result<ExitCode, CliError> {
     Expander::new(&config.expander)?;
     Extender::new(&profiles, &config.extender)
         .map_err(|error| CliError::Request(error.to_string()))?;
-    output::print(&printable_lines(&text(&config, &profiles)))?;
+    output::show(&text(&config, &profiles))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -9,7 +9,6 @@ use super::output::{self, Format};
 use crate::conformance::report::{Corpus, Report, Status, SuiteReport};
 use crate::conformance::tally::{Aspect, Difference, Place, Tallies, Tally};
 use crate::conformance::{self, Selection};
-use crate::escape::printable_lines;
 
 /// Replays recorded decisions of kube-scheduler, or runs lifecycle examples; exits with 1 on any difference
 #[derive(Clone, Debug, clap::Args)]
@@ -46,10 +45,7 @@ pub fn run(args: ConformanceArgs) -> Result<ExitCode, CliError> {
     };
     let report = conformance::run(&args.path, &selection)
         .map_err(|error| CliError::Request(error.to_string()))?;
-    match output::structured(args.output, &report.to_json())? {
-        Some(text) => output::print(&text)?,
-        None => output::print(&printable_lines(&text(&report)))?,
-    }
+    output::answer(args.output, &report.to_json(), || text(&report))?;
     Ok(if report.is_match() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -90,7 +86,8 @@ fn suites(report: &Report) -> String {
         "MESSAGES",
         "VOLUMES",
         "RESULT",
-    ]);
+    ])
+    .dropping([10, 9, 8, 7, 6, 5, 4, 3]);
     for suite in &report.suites {
         let counted = |aspect| fraction(suite.tallies.of(aspect));
         table.add_row([
@@ -144,7 +141,8 @@ fn preemption(report: &Report) -> Option<String> {
         "BEST",
         "VICTIMS",
         "NOMINATIONS",
-    ]);
+    ])
+    .dropping([7, 6, 5, 4, 3]);
     let is_about =
         |suite: &&SuiteReport| suite.tallies.of(Aspect::WholeMessages) != Tally::default();
     let mut suites = report.suites.iter().filter(is_about).peekable();

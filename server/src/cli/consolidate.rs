@@ -18,7 +18,6 @@ use super::input::InputArgs;
 use super::lifecycle::moment::NowArgs;
 use super::output::{self, Format};
 use super::what_if::{SupposedPods, WhatIfArgs};
-use crate::escape::printable_lines;
 
 const EXIT_STATUS: &str = "\
     Exit status: 0 when at least one node can go; 1 when none can, or nothing could be decided; 2 for a wrong command \
@@ -98,13 +97,10 @@ pub async fn run(args: ConsolidateArgs) -> Result<ExitCode, CliError> {
     let planned = planned?;
     let answer =
         ConsolidateOutput { planned: &planned, what_if: what_if.as_deref(), notes: &notes };
-    match output::structured(args.output, &answer)? {
-        Some(text) => output::print(&text)?,
-        None => {
-            let sections: Vec<String> = what_if.iter().cloned().chain(sections(&planned)).collect();
-            output::print(&printable_lines(&sections.join("\n\n")))?;
-        }
-    }
+    output::answer(args.output, &answer, || {
+        let sections: Vec<String> = what_if.iter().cloned().chain(sections(&planned)).collect();
+        sections.join("\n\n")
+    })?;
     Ok(if planned.steps.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 

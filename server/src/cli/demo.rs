@@ -76,7 +76,7 @@ pub async fn run(args: DemoArgs) -> Result<ExitCode, CliError> {
     };
     if outcome.is_ok() && !args.exit && stop.last.is_none() {
         let url = format!("http://{}", server.grpc_address());
-        output::print(&story::hints(&url, server.http_address()))?;
+        output::show(&story::hints(&url, server.http_address()))?;
         stop.signal().await;
     }
     tokio::select! {
@@ -88,7 +88,7 @@ pub async fn run(args: DemoArgs) -> Result<ExitCode, CliError> {
 /// Feeds the cluster, places the pods and prints the story. The status is a failure if a pod had no decision.
 async fn story(args: &DemoArgs, server: &Server) -> Result<ExitCode, CliError> {
     let url = format!("http://{}", server.grpc_address());
-    output::print(&format!(
+    output::show(&format!(
         "berth serves gRPC on {url} and HTTP on http://{}",
         server.http_address()
     ))?;
@@ -105,7 +105,7 @@ async fn story(args: &DemoArgs, server: &Server) -> Result<ExitCode, CliError> {
         runs.push(place(&client, streamed, Method::Stream).await?);
     }
     let cluster = client.get_cluster().await.map_err(failed)?;
-    output::print(&story::outcome(&runs, &cluster))?;
+    output::show(&story::outcome(&runs, &cluster))?;
     let has_errors = runs.iter().any(|run| run.outcomes.n_errors() > 0);
     Ok(if has_errors { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
@@ -198,7 +198,7 @@ async fn feed(args: &DemoArgs, client: &Client, pods_to_place: &[Pod]) -> Result
         output::note(&format!("refused: {refused}"));
     }
     let (fed_nodes, fed_pods) = (nodes(n_nodes), running_pods(n_pods));
-    output::print(&format!("fed {fed_nodes} with {fed_pods} in {:.1} s", elapsed.as_secs_f64()))?;
+    output::show(&format!("fed {fed_nodes} with {fed_pods} in {:.1} s", elapsed.as_secs_f64()))?;
     Ok(())
 }
 

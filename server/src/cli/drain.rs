@@ -15,7 +15,6 @@ use super::lifecycle::moment::NowArgs;
 use super::output::{self, Format};
 use super::what_if::{SupposedPods, WhatIfArgs};
 use super::{CliError, lenient, manifest};
-use crate::escape::printable_lines;
 use crate::feed::file::{Dump, UnknownFields};
 use rules::{NodeArgs, PodArgs};
 
@@ -150,15 +149,12 @@ async fn answer(
     let drained = backend.simulate_drain(args.request(node_names)).await?;
     let (what_if, notes) = (backend.what_if(), backend.notes());
     let answer = DrainOutput { drained: &drained, what_if, notes: &notes };
-    match output::structured(args.output, &answer)? {
-        Some(text) => output::print(&text)?,
-        None => {
-            let sections = what_if.map(str::to_owned).into_iter();
-            let sections = sections.chain(text::sections(&drained, args.mode()));
-            let text = sections.collect::<Vec<_>>().join("\n\n");
-            output::print(&printable_lines(&text))?;
-        }
-    }
+    output::answer(args.output, &answer, || {
+        let sections = what_if.map(str::to_owned).into_iter();
+        let sections = sections.chain(text::sections(&drained, args.mode()));
+
+        sections.collect::<Vec<_>>().join("\n\n")
+    })?;
     backend.tell(&notes);
     let all_go = drained.nodes.iter().all(|node| node.removable);
     Ok(if all_go { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -43,3 +43,17 @@ pub enum CliError {
     #[error("{0}")]
     Request(String),
 }
+
+impl CliError {
+    /// The error of a request, with the flag that was given in the place of the field of the message.
+    pub(super) fn naming(self, field: &str, flag: &str) -> CliError {
+        let named = |text: &str| text.replacen(&format!("`{field}`: "), &format!("`{flag}`: "), 1);
+        match self {
+            CliError::Remote { server, reason } => {
+                CliError::Remote { server, reason: named(&reason) }
+            }
+            CliError::Request(reason) => CliError::Request(named(&reason)),
+            other => other,
+        }
+    }
+}

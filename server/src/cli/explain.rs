@@ -20,7 +20,6 @@ use super::outcome::PENDING;
 use super::output::{self, Format};
 use super::what_if::{SupposedPods, WhatIfArgs};
 use super::{CliError, admission, manifest, outcome, preempt};
-use crate::escape::printable_lines;
 
 /// Number of best nodes in a table by default.
 const N_BEST: usize = 10;
@@ -124,10 +123,7 @@ async fn answer(
         what_if: backend.what_if(),
         notes: &notes,
     };
-    match output::structured(args.output, &answer)? {
-        Some(text) => output::print(&text)?,
-        None => output::print(&printable_lines(&text(&name, &answer, args)))?,
-    }
+    output::answer(args.output, &answer, || text(&name, &answer, args))?;
     backend.tell(&notes);
     let is_pending = account.decision.as_ref().is_some_and(outcome::is_pending);
     Ok(if args.fail_pending && is_pending { ExitCode::from(PENDING) } else { ExitCode::SUCCESS })

@@ -151,13 +151,13 @@ fn show(
     answer: &impl Serialize,
     table: impl FnOnce() -> String,
 ) -> Result<(), CliError> {
-    let text = output::structured(args.output, answer)?;
-    Ok(output::print(&text.unwrap_or_else(table))?)
+    Ok(output::answer(args.output, answer, table)?)
 }
 
 fn of_nodes(nodes: &[NodeSummary]) -> String {
     let mut table =
-        output::Table::new(&["NODE", "PODS", "CPU FREE", "OF", "MEMORY FREE", "OF", "STATE"]);
+        output::Table::new(&["NODE", "PODS", "CPU FREE", "OF", "MEMORY FREE", "OF", "STATE"])
+            .dropping([5, 3]);
     for node in nodes {
         let [cpu, memory] = ["cpu", "memory"].map(|name| {
             let of = |amounts: &std::collections::BTreeMap<String, i64>| {
@@ -181,7 +181,8 @@ fn of_nodes(nodes: &[NodeSummary]) -> String {
 }
 
 fn of_pods(pods: &[PodSummary]) -> String {
-    let mut table = output::Table::new(&["POD", "PHASE", "NODE", "REASON", "OWNER", "PRIORITY"]);
+    let mut table = output::Table::new(&["POD", "PHASE", "NODE", "REASON", "OWNER", "PRIORITY"])
+        .dropping([5, 4]);
     let or_dash = |text: &str| if text.is_empty() { "-".to_owned() } else { text.to_owned() };
     for pod in pods {
         let key = pod.key.clone().unwrap_or_default();

@@ -1,4 +1,6 @@
-//! Given: the pods that a command is about, from files, folders, standard input, or the dump by name.
+//! Given: the pods that a command is about, from files, folders, standard input, or the cluster by name.
+
+mod scope;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,6 +17,8 @@ use crate::feed::file::{Dump, Located, Location};
 use crate::feed::handed::{
     self, Beside, Group, Handed, Item, ignored_note, kinds_of, not_assumed, representative,
 };
+
+pub(super) use scope::Scope;
 
 /// The names on the command line, and how files are read.
 pub(super) struct Names<'a> {
@@ -45,6 +49,8 @@ pub(super) struct Wanted {
 pub(super) struct Given {
     /// Pods and workloads in the order of the command line and of the files.
     pub(super) groups: Vec<Group>,
+    /// Pending pods of schedulers that have no profile, which are not considered (S-Q-2).
+    pub(super) of_others: Vec<Pod>,
     /// Number of objects that were refused; each is reported on standard error at once.
     pub(super) n_refused: usize,
     /// Remarks for the reader of the answer, a sentence each.

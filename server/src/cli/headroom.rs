@@ -15,7 +15,6 @@ use super::input::InputArgs;
 use super::output::{self, Format};
 use super::what_if::{SupposedPods, WhatIfArgs};
 use super::{CliError, admission, manifest};
-use crate::escape::printable_lines;
 use crate::feed::handed::check_copies;
 use crate::service::autoscaler::headroom::{DEFAULT_LIMIT, MAX_LIMIT};
 
@@ -104,16 +103,13 @@ async fn answer(
     let admission = || headroom.admission.iter().map(|it| (&*name, it));
     notes.extend(admission::notes(admission()));
     let answer = HeadroomOutput { headroom: &headroom, what_if, notes: &notes };
-    match output::structured(args.output, &answer)? {
-        Some(text) => output::print(&text)?,
-        None => {
-            let sections = what_if.map(str::to_owned).into_iter();
-            let sections = sections.chain(text::sections(&name, args.limit, &headroom));
-            let sections = sections.chain(admission::filled_in(admission()));
-            let text = sections.collect::<Vec<_>>().join("\n\n");
-            output::print(&printable_lines(&text))?;
-        }
-    }
+    output::answer(args.output, &answer, || {
+        let sections = what_if.map(str::to_owned).into_iter();
+        let sections = sections.chain(text::sections(&name, args.limit, &headroom));
+        let sections = sections.chain(admission::filled_in(admission()));
+
+        sections.collect::<Vec<_>>().join("\n\n")
+    })?;
     backend.tell(&notes);
     Ok(if headroom.n_fit > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -108,12 +108,14 @@ const GROUPS: [(&str, &[&str]); 5] = [
 ];
 
 /// Options that few need.
-const RARE: [&str; 44] = [
+const RARE: [&str; 48] = [
     "assume-ttl",
     "audit-log",
+    "balance",
     "bind-burst",
     "bind-concurrency",
     "bind-qps",
+    "by-priority",
     "ca-file",
     "client-cert-file",
     "client-key-file",
@@ -131,6 +133,7 @@ const RARE: [&str; 44] = [
     "kube-silence-timeout",
     "lenient",
     "log-format",
+    "max-total-nodes",
     "min",
     "min-available-key",
     "min-replicas",
@@ -141,6 +144,7 @@ const RARE: [&str; 44] = [
     "preempt",
     "require-controllers",
     "respect-fences",
+    "round-robin",
     "scheduler-name",
     "seed",
     "session",
@@ -156,7 +160,7 @@ const RARE: [&str; 44] = [
 ];
 
 /// Examples by command, without the program's name.
-const EXAMPLES: [(&str, &[&str]); 39] = [
+const EXAMPLES: [(&str, &[&str]); 41] = [
     ("", &["explain --kube pod/web-0 -n shop", "place --cluster cluster.json pod.yaml", "demo"]),
     ("serve", &["serve --cluster cluster.json", "serve --kube --token-file tokens.csv"]),
     ("schedule", &["schedule --kube", "schedule --kube --hand-off"]),
@@ -183,6 +187,14 @@ const EXAMPLES: [(&str, &[&str]); 39] = [
     ("preempt", &["preempt --kube shop/web-0", "preempt --cluster cluster.json -f pod.yaml"]),
     ("drain", &["drain --kube node-7", "drain --cluster cluster.json node-7 node-8 --in-turn"]),
     ("headroom", &["headroom --kube -f pod.yaml", "headroom --cluster cluster.json shop/web-0"]),
+    (
+        "scale-up",
+        &[
+            "scale-up --kube --group general=node.yaml --group gpu=gpu-node.yaml",
+            "scale-up --cluster cluster.json --group general=node.yaml -f web.yaml",
+        ],
+    ),
+    ("fit", &["fit --kube", "fit --cluster cluster.json --node node-7 -f pod.yaml"]),
     (
         "consolidate",
         &["consolidate --kube --max-nodes 3", "consolidate --cluster cluster.json node-7 node-8"],

@@ -7,12 +7,10 @@ mod verify;
 use std::process::ExitCode;
 
 use berth_proto::berth_v1::{FenceRecord, IdentityRecord, LedgerRecord, VolumeGrant, VolumeRecord};
-use serde::Serialize;
 
 use super::CliError;
 use super::asked::AskedArgs;
 use super::output::{self, Format};
-use crate::escape::printable_lines;
 use subject::{Record, Subject};
 
 /// Shows who holds pod names and volumes and which nodes are fenced, by a server's ledger
@@ -99,32 +97,19 @@ pub async fn run(args: LedgerArgs) -> Result<ExitCode, CliError> {
         }
         Question::Holder(args) => {
             let record = args.subject.record(&args.server.connect().await?).await?;
-            print(&record, args.output, || holder(&record))?;
+            output::answer(args.output, &record, || holder(&record))?;
             Ok(ExitCode::SUCCESS)
         }
         Question::Verify(args) => {
-            let client = args.server.connect().await?;
-            let report = verify::verify(&client).await?;
-            print(&report, args.output, || report.text())?;
+            let report = verify::verify(&args.server.connect().await?).await?;
+            output::answer(args.output, &report, || report.text())?;
             Ok(if report.is_sound() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         }
     }
 }
 
-fn print(
-    answer: &impl Serialize,
-    format: Format,
-    text: impl FnOnce() -> String,
-) -> Result<(), CliError> {
-    match output::structured(format, answer)? {
-        Some(text) => output::print(&text)?,
-        None => output::print(&printable_lines(&text()))?,
-    }
-    Ok(())
-}
-
 fn print_journal(records: &[LedgerRecord], format: Format) -> Result<ExitCode, CliError> {
-    print(&records, format, || {
+    output::answer(format, &records, || {
         if records.is_empty() {
             "no change is recorded".to_owned()
         } else {

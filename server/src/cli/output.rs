@@ -1,21 +1,21 @@
-//! Output of commands: tables for people, JSON and YAML for programs.
+//! Output of commands: tables and sentences for people, JSON and YAML for programs.
 //!
 //! Names of objects cannot control a terminal: control characters are shown, not sent.
 
+mod paint;
+mod table;
+
+use std::borrow::Cow;
 use std::io::{self, ErrorKind, Write as _};
 
+use anstream::{AutoStream, ColorChoice};
 use berth_proto::berth_v1::{ClaimBinding, VolumeBindings};
 use clap::ValueEnum;
-use comfy_table::{ColumnConstraint, ContentArrangement, presets};
 use serde::Serialize;
 
-use crate::escape::{self, printable};
+use crate::escape::{self, printable, printable_lines};
 pub(super) use crate::words::{count, grouped};
-
-/// Minimum width of a wrapped column: below it the terminal may as well break the long line.
-const MIN_WRAPPED_WIDTH: u16 = 30;
-/// Number of blanks between two columns.
-const GAP: u16 = 2;
+pub(super) use table::Table;
 
 /// Output format of a command.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -29,72 +29,43 @@ pub enum Format {
     Yaml,
 }
 
-/// Rows under headings. Cells are never broken, so that `grep` and `cut` see whole names; only the column set with
-/// [`Table::wrapping`] is fitted to the terminal, if there is one.
-pub(super) struct Table {
-    inner: comfy_table::Table,
-    wrapped: Option<usize>,
+/// Writes an answer: as `text` says for people, as the value itself for programs.
+pub(super) fn answer(
+    format: Format,
+    value: &impl Serialize,
+    text: impl FnOnce() -> String,
+) -> io::Result<()> {
+    match structured(format, value)? {
+        Some(structured) => print(&structured),
+        None => show(&text()),
+    }
 }
 
-impl Table {
-    /// A table with these headings.
-    pub(super) fn new(headings: &[&str]) -> Table {
-        let mut inner = comfy_table::Table::new();
-        inner.load_style(presets::NOTHING);
-        inner.set_content_arrangement(ContentArrangement::Disabled);
-        inner.set_header(headings.iter().copied());
-        Table { inner, wrapped: None }
-    }
-
-    /// Lets column `index` (from 0), which has sentences and not names, take several lines on a narrow terminal.
-    pub(super) fn wrapping(mut self, index: usize) -> Table {
-        self.wrapped = Some(index);
-        self
-    }
-
-    /// Adds a row; control characters are escaped.
-    pub(super) fn add_row(&mut self, cells: impl IntoIterator<Item = impl AsRef<str>>) {
-        let cells: Vec<String> =
-            cells.into_iter().map(|cell| printable(cell.as_ref()).into_owned()).collect();
-        self.inner.add_row(cells);
-    }
-
-    /// The text, without the padding of the last column and the margin of the first.
-    pub(super) fn text(&self) -> String {
-        // A terminal that does not know its width reports 0.
-        self.text_for(self.inner.width().filter(|width| *width > 0))
-    }
-
-    fn text_for(&self, width: Option<u16>) -> String {
-        let mut table = self.inner.clone();
-        if let (Some(width), Some(wrapped)) = (width, self.wrapped)
-            && self.room(wrapped, width) >= MIN_WRAPPED_WIDTH
-        {
-            for (index, column) in table.column_iter_mut().enumerate() {
-                if index != wrapped {
-                    column.set_constraint(ColumnConstraint::ContentWidth);
-                }
-            }
-            table.set_content_arrangement(ContentArrangement::Dynamic);
-            // The outer margins are removed below.
-            table.set_width(width.saturating_add(GAP));
+/// Writes an answer for people to standard output, control characters escaped. On a terminal, lines are broken between
+/// words, and painted unless `NO_COLOR` is set.
+pub(super) fn show(text: &str) -> io::Result<()> {
+    let text = printable_lines(text);
+    let text = match table::terminal_width() {
+        Some(width) => Cow::Owned(wrapped(&text, width.into())),
+        None => text,
+    };
+    match AutoStream::choice(&io::stdout()) {
+        ColorChoice::Never => print(&text),
+        ColorChoice::Auto | ColorChoice::AlwaysAnsi | ColorChoice::Always => {
+            print(&paint::painted(&text))
         }
-        let lines: Vec<String> = table
-            .lines()
-            .map(|line| line.strip_prefix(' ').unwrap_or(&line).trim_end().to_owned())
-            .collect();
-        lines.join("\n")
-    }
-
-    /// Width that the other columns leave of `width` for column `index`.
-    fn room(&self, index: usize, width: u16) -> u16 {
-        let widths = self.inner.column_max_content_widths();
-        let others = widths.iter().enumerate().filter(|(column, _)| *column != index);
-        others.fold(width, |room, (_, taken)| room.saturating_sub(taken.saturating_add(GAP)))
     }
 }
 
-/// Writes `text` and a line break to standard output. A closed reader (`| head`) is not an error.
+/// Breaks lines of more than `width` columns between words.
+fn wrapped(text: &str, width: usize) -> String {
+    let options = textwrap::Options::new(width)
+        .break_words(false)
+        .word_splitter(textwrap::WordSplitter::NoHyphenation);
+    text.lines().flat_map(|line| textwrap::wrap(line, &options)).collect::<Vec<_>>().join("\n")
+}
+
+/// Writes `text` and a line break to standard output, for programs. A closed reader (`| head`) is not an error.
 pub(super) fn print(text: &str) -> io::Result<()> {
     match writeln!(io::stdout().lock(), "{text}") {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
@@ -134,20 +105,8 @@ pub(super) fn volumes(volumes: &VolumeBindings) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::borrow::Cow;
-
     use super::*;
-    use crate::escape::{printable_lines, steers};
-
-    #[test]
-    fn tables_are_plain_and_unpadded() {
-        let mut table = Table::new(&["POD", "NODE"]);
-        table.add_row(["default/web", "n1"]);
-        table.add_row(["a/b", "a-longer-node-name"]);
-        let expected = "POD          NODE\ndefault/web  n1\na/b          a-longer-node-name";
-        assert_eq!(table.text_for(None), expected);
-        assert_eq!(table.text_for(Some(10)), expected, "no column may be broken");
-    }
+    use crate::escape::steers;
 
     #[test]
     fn bindings_are_described_in_words() {
@@ -166,32 +125,11 @@ mod tests {
     }
 
     #[test]
-    fn only_the_wrapping_column_is_fitted_to_the_terminal() {
-        let name = "default/".to_owned() + &"n".repeat(30);
-        let mut table = Table::new(&["POD", "MESSAGE", "NODE"]).wrapping(1);
-        let message = "0/4 nodes are available: 1 node(s) were unschedulable, 3 Insufficient cpu.";
-        table.add_row([name.as_str(), message, "n1"]);
-        let text = table.text_for(Some(80));
-        assert!(text.lines().count() > 2, "{text}");
-        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
-        assert!(text.lines().any(|line| line.starts_with(&name)), "{text}");
-        let words: Vec<&str> = text.split_whitespace().collect();
-        for word in message.split_whitespace() {
-            assert!(words.contains(&word), "{word} is broken in\n{text}");
-        }
-        // Too narrow for a sentence: nothing is wrapped.
-        assert_eq!(table.text_for(Some(60)), table.text_for(None));
-    }
-
-    #[test]
     fn control_characters_are_shown_and_not_sent() {
         assert_eq!(printable("a\u{1b}[2J\nb\u{9b}1m\u{7f}"), "a\\u{1b}[2J\\nb\\u{9b}1m\\u{7f}");
         assert_eq!(printable("x\u{202e}y"), "x\\u{202e}y");
         assert_eq!(printable_lines("a\nb\r"), "a\nb\\r");
         assert!(matches!(printable("plain µ …"), Cow::Borrowed(_)));
-        let mut table = Table::new(&["POD"]);
-        table.add_row(["a\r\u{1b}]0;x\u{7}"]);
-        assert_eq!(table.text_for(None), "POD\na\\r\\u{1b}]0;x\\u{7}");
         let value = serde_json::json!({"name": "a\u{1b}b\u{9b}c"});
         for format in [Format::Json, Format::Yaml] {
             let text = structured(format, &value).unwrap().unwrap();
@@ -199,6 +137,13 @@ mod tests {
         }
         let text = structured(Format::Json, &value).unwrap().unwrap();
         assert_eq!(serde_json::from_str::<serde_json::Value>(&text).unwrap(), value);
+    }
+
+    #[test]
+    fn lines_are_broken_between_words() {
+        let text = "a line of words\n\n  POD  NODE\none/very-long-name";
+        assert_eq!(wrapped(text, 12), "a line of\nwords\n\n  POD  NODE\none/very-long-name");
+        assert_eq!(wrapped(text, 80), text);
     }
 
     #[test]

@@ -10,13 +10,12 @@ use berth_proto::core_v1::Pod;
 use serde::Serialize;
 
 use super::backend::{self, Backend, BackendArgs};
-use super::given::{Given, Names, Wanted};
+use super::given::{Names, Scope, Wanted};
 use super::input::InputArgs;
 use super::outcome::{self, PENDING};
 use super::output::{self, Format};
-use super::what_if::{SupposedPods, WhatIfArgs};
-use super::{CliError, admission, manifest, pods, preempt};
-use crate::escape::printable_lines;
+use super::what_if::WhatIfArgs;
+use super::{CliError, admission, manifest, preempt};
 use crate::feed::handed::{self, Group, Member, held_back, name_generated, ordered};
 
 /// Decides pods by priority and then in order, each seeing those decided before it as placed, and prints their nodes
@@ -127,30 +126,25 @@ fn is_zero(n: &usize) -> bool {
 /// # Errors
 /// A failure for all pods: an unreadable file, an impossible supposition, a server that cannot be reached.
 pub async fn run(args: PlaceArgs) -> Result<ExitCode, CliError> {
-    let names = Names::of(&args.pods, &args.filename, &args.input);
-    let is_asked_for =
-        |pod: &Pod| if args.pending { pods::is_pending(pod) } else { names.is_named(pod) };
-    let supposed = if args.pending { SupposedPods::Pending } else { SupposedPods::Placed };
+    let scope = match args.pending {
+        true => Scope::Pending,
+        false => Scope::Named(Names::of(&args.pods, &args.filename, &args.input)),
+    };
+    let (supposed, is_asked_for) = (scope.supposed(), |pod: &Pod| scope.has(pod));
     let mut backend = args.backend.open(&args.what_if, &args.input, supposed, is_asked_for).await?;
-    let answered = answer(&args, &names, &mut backend).await;
+    let answered = answer(&args, &scope, &mut backend).await;
     backend.close().await;
     answered
 }
 
 async fn answer(
     args: &PlaceArgs,
-    names: &Names<'_>,
+    scope: &Scope<'_>,
     backend: &mut Backend,
 ) -> Result<ExitCode, CliError> {
-    let (given, others) = if args.pending {
-        let (pods, others) = pods::pending(backend).await?;
-        let group = |pod| Group { pods: vec![pod], workload: None };
-        let groups = pods.into_iter().map(group).collect();
-        (Given { groups, ..Given::default() }, others)
-    } else {
-        let wanted = Wanted { replicas: args.replicas, assume: args.assume };
-        (names.find(wanted, backend).await?, Vec::new())
-    };
+    let wanted = Wanted { replicas: args.replicas, assume: args.assume };
+    let given = scope.find(wanted, backend).await?;
+    let others = given.of_others;
     let n_refused = given.n_refused;
     if args.gang && n_refused > 0 {
         let reason =
@@ -162,10 +156,7 @@ async fn answer(
         given.groups.iter().filter_map(WorkloadOutput::of).collect();
     let ordered = ordered(&given.groups);
     let (entries, mut members) = handed::members(given.groups, replicas);
-    let of_entries: Vec<String> = entries
-        .iter()
-        .map(|entry| entry.pod.as_ref().map_or_else(String::new, manifest::name_of))
-        .collect();
+    let of_entries = admission::names(&entries);
     check_min(args.min, members.len())?;
     let gang = args.gang.then(|| Gang {
         min_count: args.min.unwrap_or(0),
@@ -178,7 +169,7 @@ async fn answer(
     let answered = backend.place(entries, args.assume, gang).await?;
     let results = answered.results;
     name_generated(&mut members, &results);
-    let admissions = || answered.admissions.iter().map(|it| (entry_name(&of_entries, it), it));
+    let admissions = || admission::named(&answered.admissions, &of_entries);
     notes.extend(admission::notes(admissions()));
     notes.extend(held_back(&ordered, &members, &results));
     let refused =
@@ -194,16 +185,13 @@ async fn answer(
         n_refused_cluster_objects: backend.n_refused(),
         notes: &notes,
     };
-    match output::structured(args.output, &answer)? {
-        Some(text) => output::print(&text)?,
-        None => {
-            let mut text = text(&members, &others, &answer);
-            if let Some(filled_in) = admission::filled_in(admissions()) {
-                text = format!("{text}\n\n{filled_in}");
-            }
-            output::print(&printable_lines(&text))?;
+    output::answer(args.output, &answer, || {
+        let mut text = text(&members, &others, &answer);
+        if let Some(filled_in) = admission::filled_in(admissions()) {
+            text = format!("{text}\n\n{filled_in}");
         }
-    }
+        text
+    })?;
     backend.tell(&notes);
     Ok(status(n_errors, args.fail_pending && results.iter().any(is_pending)))
 }
@@ -223,12 +211,6 @@ fn is_pending(result: &PlaceResult) -> bool {
         Some(place_result::Result::Decision(decision)) => outcome::is_pending(decision),
         Some(place_result::Result::Error(_)) | None => false,
     }
-}
-
-/// The name of the pod of an entry.
-fn entry_name<'a>(names: &'a [String], admission: &Admission) -> &'a str {
-    let index = usize::try_from(admission.index).unwrap_or(usize::MAX);
-    names.get(index).map_or("-", String::as_str)
 }
 
 /// Checks `min`: a gang with fewer pods could never be placed.

@@ -40,6 +40,14 @@ pub(super) async fn pending(backend: &Backend) -> Result<(Vec<Pod>, Vec<Pod>), C
     }
 }
 
+/// A remark on pods of schedulers that have no profile.
+pub(super) fn not_considered(of_others: &[Pod]) -> Option<String> {
+    let pod = of_others.first()?;
+    let (n_pods, name) = (output::count(of_others.len(), "pod"), manifest::name_of(pod));
+    let scheduler = scheduler_of(pod);
+    Some(format!("{n_pods} not considered, such as {name}, which asks for scheduler `{scheduler}`"))
+}
+
 fn scheduler_of(pod: &Pod) -> &str {
     pod.spec.as_ref().map_or("", |spec| spec.scheduler_name.as_str())
 }

@@ -20,7 +20,6 @@ use super::output::{self, Format};
 use super::what_if::{SupposedPods, WhatIfArgs};
 use super::{CliError, admission, manifest};
 use crate::config::file::parse_seed;
-use crate::escape::printable_lines;
 
 pub(super) use text::{in_short, victims_of};
 
@@ -173,7 +172,7 @@ async fn answer(
     };
     match structured? {
         Some(text) => output::print(&text)?,
-        None => output::print(&printable_lines(&text(&name, &attempt, what_if)))?,
+        None => output::show(&text(&name, &attempt, what_if))?,
     }
     backend.tell(&notes);
     Ok(ExitCode::SUCCESS)

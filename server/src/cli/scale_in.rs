@@ -7,11 +7,11 @@ use berth_proto::berth_v1::{
 };
 
 use super::backend::BackendArgs;
+use super::given::pod_named;
 use super::input::InputArgs;
 use super::output::{self, Format};
 use super::what_if::{SupposedPods, WhatIfArgs};
 use super::{CliError, pods};
-use crate::escape::printable_lines;
 use crate::service::label_selector::LabelSelector;
 
 /// Chooses replicas of a workload to remove, so that the rest stays spread and nodes get empty
@@ -55,31 +55,29 @@ pub async fn run(args: ScaleInArgs) -> Result<ExitCode, CliError> {
     let (what_if, notes) = (backend.what_if().map(str::to_owned), backend.notes());
     backend.tell(&notes);
     backend.close().await;
-    let chosen = chosen?;
-    match output::structured(args.output, &chosen)? {
-        Some(text) => output::print(&text)?,
-        None => {
-            let sections: Vec<String> = what_if.into_iter().chain(sections(&chosen)).collect();
-            output::print(&printable_lines(&sections.join("\n\n")))?;
-        }
-    }
+    let chosen = chosen.map_err(|error| error.naming("n", "--remove"))?;
+    output::answer(args.output, &chosen, || {
+        let sections: Vec<String> = what_if.into_iter().chain(sections(&chosen)).collect();
+        sections.join("\n\n")
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 
 fn request(args: &ScaleInArgs) -> Result<ChooseScaleInRequest, CliError> {
-    let namespace = args.input.namespace().unwrap_or_default().to_owned();
-    let key = |pod: &String| match pod.split_once('/') {
-        Some((namespace, name)) if namespace != "pod" => {
-            PodKey { namespace: namespace.to_owned(), name: name.to_owned(), uid: String::new() }
-        }
-        Some((_, name)) => PodKey { name: name.to_owned(), ..PodKey::default() },
-        None => PodKey { name: pod.clone(), ..PodKey::default() },
+    let namespace = args.input.namespace().unwrap_or("default");
+    let key = |pod: &String| match pod_named(pod, Some(namespace)) {
+        Some((namespace, name)) => Ok(PodKey {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            ..PodKey::default()
+        }),
+        None => Err(CliError::Request(format!("`{pod}` is no pod's name, such as `shop/web-0`"))),
     };
     let selector = args.selector.as_ref().map(LabelSelector::to_object).transpose();
     Ok(ChooseScaleInRequest {
-        namespace,
+        namespace: namespace.to_owned(),
         selector: selector.map_err(|why| CliError::Request(format!("`--selector`: {why}")))?,
-        pods: args.pods.iter().map(key).collect(),
+        pods: args.pods.iter().map(key).collect::<Result<_, _>>()?,
         n: args.remove,
         topology_keys: args.topology_key.clone(),
         ..ChooseScaleInRequest::default()

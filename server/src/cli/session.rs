@@ -8,7 +8,7 @@ use berth_proto::berth_v1::{
     SessionServiceCommitResponse, SessionServiceOpenRequest, SessionServiceOpenResponse,
 };
 
-use super::asked::{AskedArgs, refused};
+use super::asked::AskedArgs;
 use super::backend::{BackendArgs, SourceArgs};
 use super::input::InputArgs;
 use super::lenient::LenientArgs;
@@ -16,12 +16,11 @@ use super::lifecycle::moment;
 use super::output::{self, Format};
 use super::what_if::{Gone, SupposedPods, WhatIfArgs};
 use super::{CliError, status};
-use crate::escape::printable_lines;
 
 /// Opens what-if sessions on a server, changes and shows them, and commits or closes them
 ///
-/// A session is a private copy of the cluster. `place --assume`, `explain`, `preempt`, `headroom`, `drain`, `status` and
-/// `get` work in one with `--session ID`; the cluster itself changes only with `commit`.
+/// A session is a private copy of the cluster. `place --assume`, `explain`, `preempt`, `headroom`, `drain`, `fit`, `scale-up`,
+/// `status` and `get` work in one with `--session ID`; the cluster itself changes only with `commit`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct SessionArgs {
     #[command(subcommand)]
@@ -109,18 +108,18 @@ pub async fn run(args: SessionArgs) -> Result<ExitCode, CliError> {
         Step::Commit(args) => commit(&args).await?,
         Step::Close(args) => {
             let request = SessionServiceCloseRequest { session_id: args.id.clone() };
-            let client = args.server.connect().await?;
-            client.session().close(request).await.map_err(|status| refused(&status))?;
-            output::print(&printable_lines(&format!("session {} is closed", args.id)))?;
+            let server = args.server.connect().await?;
+            server.answer(server.client.session().close(request).await)?;
+            output::show(&format!("session {} is closed", args.id))?;
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
 async fn open(args: &OpenArgs) -> Result<(), CliError> {
-    let client = args.server.connect().await?;
-    let opened = client.session().open(SessionServiceOpenRequest {}).await;
-    let opened = opened.map_err(|status| refused(&status))?.into_inner();
+    let server = args.server.connect().await?;
+    let opened = server.client.session().open(SessionServiceOpenRequest {}).await;
+    let opened = server.answer(opened)?;
     match output::structured(args.output, &opened)? {
         Some(text) => output::print(&text)?,
         None => {
@@ -161,7 +160,7 @@ async fn apply(args: &ApplyArgs) -> Result<(), CliError> {
     let backend = within(&args.server, &args.id, args.lenient);
     let backend = backend.open(&changes, &args.input, SupposedPods::Placed, |_| false).await?;
     let applied = backend.what_if().map(|line| line.replacen("what if:", "applied:", 1));
-    output::print(&printable_lines(&applied.unwrap_or_default()))?;
+    output::show(&applied.unwrap_or_default())?;
     backend.close().await;
     Ok(())
 }
@@ -177,13 +176,10 @@ async fn show(args: &AnswerArgs) -> Result<ExitCode, CliError> {
 
 async fn commit(args: &AnswerArgs) -> Result<(), CliError> {
     let request = SessionServiceCommitRequest { session_id: args.id.clone(), assume_ttl_ms: None };
-    let client = args.server.connect().await?;
-    let committed = client.session().commit(request).await;
-    let committed = committed.map_err(|status| refused(&status))?.into_inner();
-    match output::structured(args.output, &committed)? {
-        Some(text) => output::print(&text)?,
-        None => output::print(&printable_lines(&committed_text(&committed)))?,
-    }
+    let server = args.server.connect().await?;
+    let committed = server.client.session().commit(request).await;
+    let committed = server.answer(committed)?;
+    output::answer(args.output, &committed, || committed_text(&committed))?;
     Ok(())
 }
 

@@ -14,7 +14,7 @@ use super::lifecycle::moment;
 use super::output::{self, Format};
 use super::pods;
 use super::what_if::{SupposedPods, WhatIfArgs};
-use crate::escape::{printable, printable_lines};
+use crate::escape::printable;
 
 /// Number of workloads that are named for a cause.
 const N_WORKLOADS: usize = 2;
@@ -70,14 +70,11 @@ pub(super) async fn show(
     };
     let pending = if cluster.decidable { Some(backend.list_pending(request).await?) } else { None };
     let answer = StatusOutput { cluster: &cluster, pending: pending.as_ref() };
-    match output::structured(format, &answer)? {
-        Some(text) => output::print(&text)?,
-        None => {
-            let mut sections = vec![sizes(&cluster)];
-            sections.extend(pending.as_ref().map(by_cause));
-            output::print(&printable_lines(&sections.join("\n\n")))?;
-        }
-    }
+    output::answer(format, &answer, || {
+        let mut sections = vec![sizes(&cluster)];
+        sections.extend(pending.as_ref().map(by_cause));
+        sections.join("\n\n")
+    })?;
     backend.tell(&backend.notes());
     Ok(if cluster.decidable { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -119,8 +116,9 @@ pub(super) fn by_cause(pending: &ListPendingResponse) -> String {
         output::count(pending.n_pods, "pod"),
         output::count(pending.n_groups, "cause")
     );
-    let mut table =
-        output::Table::new(&["PODS", "NODES", "CAUSE", "WORKLOADS", "WOULD HELP"]).wrapping(2);
+    let mut table = output::Table::new(&["PODS", "NODES", "CAUSE", "WORKLOADS", "WOULD HELP"])
+        .wrapping(2)
+        .dropping([3]);
     for group in &pending.groups {
         table.add_row([
             output::grouped(group.n_pods),

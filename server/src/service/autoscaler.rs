@@ -1,11 +1,11 @@
 //! Autoscaler simulations of a cluster with more or fewer nodes, one file per method.
 
-mod scale_up;
+pub(crate) mod scale_up;
 pub(crate) mod drain;
 pub(crate) mod headroom;
 pub(crate) mod consolidate;
 pub(crate) mod scale_in;
-mod fit;
+pub(crate) mod fit;
 
 use std::sync::Arc;
 

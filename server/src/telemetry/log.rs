@@ -3,10 +3,10 @@
 mod json;
 
 use std::fmt;
-use std::io::IsTerminal as _;
 use std::panic::{self, PanicHookInfo};
 use std::sync::OnceLock;
 
+use anstream::{AutoStream, ColorChoice};
 use tracing::field::Field;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::field::MakeExt as _;
@@ -48,7 +48,7 @@ pub fn start_logging(format: LogFormat) {
         .log_internal_errors(false);
     let started = match format {
         LogFormat::Text => builder
-            .with_ansi(std::io::stderr().is_terminal())
+            .with_ansi(AutoStream::choice(&std::io::stderr()) != ColorChoice::Never)
             .with_target(false)
             .fmt_fields(debug_fn(write_field).delimited(" "))
             .try_init(),

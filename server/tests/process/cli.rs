@@ -119,6 +119,16 @@ fn consolidate() {
 }
 
 #[test]
+fn scale_up() {
+    check("scale-up.txt");
+}
+
+#[test]
+fn fit() {
+    check("fit.txt");
+}
+
+#[test]
 fn scale_in() {
     check("scale-in.txt");
 }

@@ -25,7 +25,7 @@ use crate::feed::file::{
 use crate::feed::{FeedError, object_name};
 use crate::policy::Profiles;
 use crate::service::admission;
-use crate::service::autoscaler::{consolidate, drain, headroom, scale_in};
+use crate::service::autoscaler::{consolidate, drain, fit, headroom, scale_in, scale_up};
 use crate::service::cluster;
 use crate::service::convert::{self, Mode};
 use crate::service::placement::entries::{self, Compiled, Terms};
@@ -375,6 +375,19 @@ impl Local {
     ) -> Result<wire::SimulateDrainResponse, CliError> {
         let Local { cluster, profiles, tie_break, .. } = self;
         drain::simulate(cluster, profiles, *tie_break, request, &|| false)
+            .map_err(|error| CliError::Request(error.to_string()))
+    }
+
+    pub(super) fn simulate_scale_up(
+        &self,
+        request: wire::SimulateScaleUpRequest,
+    ) -> Result<wire::SimulateScaleUpResponse, CliError> {
+        scale_up::simulate(&self.cluster, &self.profiles, request, &|| false)
+            .map_err(|error| CliError::Request(error.to_string()))
+    }
+
+    pub(super) fn fit(&self, request: wire::FitRequest) -> Result<wire::FitResponse, CliError> {
+        fit::fit(&self.cluster, &self.profiles, request, &|| false)
             .map_err(|error| CliError::Request(error.to_string()))
     }
 

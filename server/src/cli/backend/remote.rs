@@ -1,6 +1,5 @@
 //! A running server, called on its live cluster or in a session.
 
-use berth_client::Client;
 use berth_engine::PodKey;
 use berth_engine::workload::DaemonNode;
 use berth_proto::berth_v1::{
@@ -13,6 +12,7 @@ use berth_proto::core_v1;
 
 use super::counts::Counts;
 use crate::cli::CliError;
+use crate::cli::asked::Asked;
 use crate::cli::what_if::Change;
 use crate::feed::file::UnknownFields;
 
@@ -26,9 +26,7 @@ const OBJECTS_PER_PAGE: u32 = 500;
 
 /// One connection to a server.
 pub(in crate::cli) struct Remote {
-    /// Address as it was given.
-    url: String,
-    client: Client,
+    asked: Asked,
     /// Tie-breaking rule, if one was given.
     tie_break: Option<wire::TieBreak>,
     /// Id of the session; empty for the live cluster.
@@ -41,14 +39,12 @@ pub(in crate::cli) struct Remote {
 
 impl Remote {
     pub(super) fn new(
-        url: &str,
-        client: Client,
+        asked: Asked,
         tie_break: Option<wire::TieBreak>,
         unknown_fields: UnknownFields,
     ) -> Remote {
         Remote {
-            url: url.to_owned(),
-            client,
+            asked,
             tie_break,
             session_id: String::new(),
             is_own_session: false,
@@ -80,7 +76,7 @@ impl Remote {
             admit: true,
             ..PlaceBatchRequest::default()
         };
-        self.answer(self.client.placement(0).place_batch(request).await)
+        self.answer(self.asked.client.placement(0).place_batch(request).await)
     }
 
     pub(super) async fn explain(
@@ -97,7 +93,7 @@ impl Remote {
             admit: true,
             key: None,
         };
-        self.answer(self.client.placement(0).explain(request).await)
+        self.answer(self.asked.client.placement(0).explain(request).await)
     }
 
     pub(super) async fn preempt(
@@ -114,7 +110,7 @@ impl Remote {
             admit: true,
             key: None,
         };
-        self.answer(self.client.preemption().preempt(request).await)
+        self.answer(self.asked.client.preemption().preempt(request).await)
     }
 
     pub(super) async fn list_candidates(
@@ -130,7 +126,7 @@ impl Remote {
             admit: true,
             key: None,
         };
-        self.answer(self.client.preemption().list_candidates(request).await)
+        self.answer(self.asked.client.preemption().list_candidates(request).await)
     }
 
     pub(super) async fn simulate_drain(
@@ -139,7 +135,25 @@ impl Remote {
     ) -> Result<wire::SimulateDrainResponse, CliError> {
         let (tie_break, session_id) = (self.tie_break, self.session_id.clone());
         let request = wire::SimulateDrainRequest { tie_break, session_id, ..request };
-        self.answer(self.client.autoscaler().simulate_drain(request).await)
+        self.answer(self.asked.client.autoscaler().simulate_drain(request).await)
+    }
+
+    pub(super) async fn simulate_scale_up(
+        &self,
+        request: wire::SimulateScaleUpRequest,
+    ) -> Result<wire::SimulateScaleUpResponse, CliError> {
+        let session_id = self.session_id.clone();
+        let request = wire::SimulateScaleUpRequest { session_id, ..request };
+        self.answer(self.asked.client.autoscaler().simulate_scale_up(request).await)
+    }
+
+    pub(super) async fn fit(
+        &self,
+        request: wire::FitRequest,
+    ) -> Result<wire::FitResponse, CliError> {
+        let session_id = self.session_id.clone();
+        let request = wire::FitRequest { session_id, ..request };
+        self.answer(self.asked.client.autoscaler().fit(request).await)
     }
 
     pub(super) async fn consolidate(
@@ -148,7 +162,7 @@ impl Remote {
     ) -> Result<wire::ConsolidateResponse, CliError> {
         let (tie_break, session_id) = (self.tie_break, self.session_id.clone());
         let request = wire::ConsolidateRequest { tie_break, session_id, ..request };
-        self.answer(self.client.autoscaler().consolidate(request).await)
+        self.answer(self.asked.client.autoscaler().consolidate(request).await)
     }
 
     pub(super) async fn choose_scale_in(
@@ -157,7 +171,7 @@ impl Remote {
     ) -> Result<wire::ChooseScaleInResponse, CliError> {
         let session_id = self.session_id.clone();
         let request = wire::ChooseScaleInRequest { session_id, ..request };
-        self.answer(self.client.autoscaler().choose_scale_in(request).await)
+        self.answer(self.asked.client.autoscaler().choose_scale_in(request).await)
     }
 
     pub(super) async fn headroom(
@@ -166,7 +180,7 @@ impl Remote {
     ) -> Result<wire::HeadroomResponse, CliError> {
         let (tie_break, session_id) = (self.tie_break, self.session_id.clone());
         let request = wire::HeadroomRequest { tie_break, session_id, ..request };
-        self.answer(self.client.autoscaler().headroom(request).await)
+        self.answer(self.asked.client.autoscaler().headroom(request).await)
     }
 
     pub(super) async fn pod(&self, key: &PodKey) -> Result<Option<wire::GetPodResponse>, CliError> {
@@ -176,7 +190,7 @@ impl Remote {
             uid: String::new(),
         };
         let request = GetPodRequest { key: Some(key), session_id: self.session_id.clone() };
-        match self.client.cluster().get_pod(request).await {
+        match self.asked.client.cluster().get_pod(request).await {
             Err(status) if status.code() == tonic::Code::NotFound => Ok(None),
             answer => self.answer(answer).map(Some),
         }
@@ -190,7 +204,7 @@ impl Remote {
         request.page_size = if request.with_objects { OBJECTS_PER_PAGE } else { NODES_PER_PAGE };
         let mut pods = Vec::new();
         loop {
-            let page = self.answer(self.client.cluster().list_pods(request.clone()).await)?;
+            let page = self.answer(self.asked.client.cluster().list_pods(request.clone()).await)?;
             pods.extend(page.pods);
             request.page_token = page.next_page_token;
             if request.page_token.is_empty() {
@@ -209,7 +223,8 @@ impl Remote {
             ListNodesRequest { page_size, label_selector, session_id, ..Default::default() };
         let mut nodes = Vec::new();
         loop {
-            let page = self.answer(self.client.cluster().list_nodes(request.clone()).await)?;
+            let page =
+                self.answer(self.asked.client.cluster().list_nodes(request.clone()).await)?;
             nodes.extend(page.nodes);
             request.page_token = page.next_page_token;
             if request.page_token.is_empty() {
@@ -223,12 +238,12 @@ impl Remote {
         mut request: wire::ListPendingRequest,
     ) -> Result<wire::ListPendingResponse, CliError> {
         request.session_id.clone_from(&self.session_id);
-        self.answer(self.client.cluster().list_pending(request).await)
+        self.answer(self.asked.client.cluster().list_pending(request).await)
     }
 
     pub(super) async fn cluster(&self) -> Result<wire::GetClusterResponse, CliError> {
         let request = GetClusterRequest { session_id: self.session_id.clone() };
-        self.answer(self.client.cluster().get_cluster(request).await)
+        self.answer(self.asked.client.cluster().get_cluster(request).await)
     }
 
     pub(super) fn has_session(&self) -> bool {
@@ -236,7 +251,7 @@ impl Remote {
     }
 
     pub(super) async fn open_session(&mut self, what_if: Option<String>) -> Result<(), CliError> {
-        let opened = self.client.session().open(SessionServiceOpenRequest {}).await;
+        let opened = self.asked.client.session().open(SessionServiceOpenRequest {}).await;
         self.session_id = self.answer(opened)?.session_id;
         self.is_own_session = true;
         self.what_if = what_if;
@@ -272,7 +287,7 @@ impl Remote {
                 keep_existing,
                 admit: true,
             };
-            let answer = self.answer(self.client.session().apply(request).await)?;
+            let answer = self.answer(self.asked.client.session().apply(request).await)?;
             refused.extend(answer.rejections.into_iter().map(|rejection| {
                 let wire::Rejection { index, field, reason, object } = rejection;
                 let index = usize::try_from(index).unwrap_or(usize::MAX);
@@ -297,66 +312,11 @@ impl Remote {
     pub(super) async fn close(self) {
         if self.is_own_session {
             let request = SessionServiceCloseRequest { session_id: self.session_id };
-            drop(self.client.session().close(request).await);
+            drop(self.asked.client.session().close(request).await);
         }
     }
 
     fn answer<T>(&self, answer: Result<tonic::Response<T>, tonic::Status>) -> Result<T, CliError> {
-        match answer {
-            Ok(response) => Ok(response.into_inner()),
-            Err(status) => Err(failed(&self.url, &status)),
-        }
-    }
-}
-
-/// Whether the connection ended before the answer: tonic's words depend on which of its tasks noticed first.
-fn is_hang_up(status: &tonic::Status) -> bool {
-    match status.code() {
-        tonic::Code::Cancelled => true,
-        tonic::Code::Unknown => status.message() == "transport error",
-        _ => false,
-    }
-}
-
-fn failed(url: &str, status: &tonic::Status) -> CliError {
-    // tonic's words for the answer of some other HTTP server, such as Berth's own second port: without a body, with
-    // one, and with a status of its own.
-    const NOT_GRPC: [&str; 3] =
-        ["grpc-status header missing", "invalid compression flag", "mapped from HTTP status code"];
-    let reason = if NOT_GRPC.iter().any(|words| status.message().contains(words)) {
-        "something answers there, but not in gRPC; `berth serve` has gRPC and HTTP on different ports".to_owned()
-    } else if is_hang_up(status) && !url.starts_with("https://") {
-        // A TLS listener closes a connection that does not begin with a handshake, an HTTP/1 listener one that begins
-        // with HTTP/2.
-        "the connection was closed before an answer: either nothing speaks gRPC there, or it does with TLS, which takes `https://` and `--ca-file`".to_owned()
-    } else {
-        format!("{:?}: {}", status.code(), status.message())
-    };
-    CliError::Remote { server: url.to_owned(), reason }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_answer_that_is_not_grpc_says_so() {
-        let status = tonic::Status::unimplemented(
-            "grpc-status header missing, mapped from HTTP status code 404",
-        );
-        let error = failed("http://h:1", &status).to_string();
-        assert!(
-            error.starts_with("`http://h:1`: something answers there, but not in gRPC"),
-            "{error}"
-        );
-        for status in [
-            tonic::Status::cancelled("operation was canceled"),
-            tonic::Status::unknown("transport error"),
-        ] {
-            let error = failed("http://h:1", &status).to_string();
-            assert!(error.contains("which takes `https://` and `--ca-file`"), "{error}");
-        }
-        let status = tonic::Status::unavailable("gone");
-        assert_eq!(failed("http://h:1", &status).to_string(), "`http://h:1`: Unavailable: gone");
+        self.asked.answer(answer)
     }
 }

@@ -6,6 +6,9 @@ use berth_proto::berth_v1::{
 
 use crate::cli::output;
 
+/// cluster-autoscaler's reason for a node that it does not know.
+const NO_NODE: &str = "NoNodeInfo";
+
 /// One section per node: whether it can go, then its pods; a summary at the end.
 pub(super) fn sections(drained: &SimulateDrainResponse, mode: DrainMode) -> Vec<String> {
     let mut sections: Vec<String> = drained.nodes.iter().map(section).collect();
@@ -50,6 +53,9 @@ fn head(node: &NodeDrain) -> String {
         format!(" ({} {:.0}% requested)", utilization.resource, utilization.ratio * 100.0)
     });
     let NodeDrain { node_name, unremovable_reason: reason, message, .. } = node;
+    if reason == NO_NODE {
+        return format!("the cluster has no node `{node_name}`");
+    }
     if !node.removable {
         return format!("{node_name}{utilization} stays: {reason}: {message}");
     }
@@ -97,7 +103,7 @@ fn exceeded(used: &BudgetUse) -> String {
 
 fn pods(pods: &[PodDrain]) -> String {
     let headings = ["POD", "PRIORITY", "VERDICT", "NODE", "WAVE", "BUDGETS", "MESSAGE"];
-    let mut table = output::Table::new(&headings).wrapping(6);
+    let mut table = output::Table::new(&headings).wrapping(6).dropping([1, 5, 4]);
     for pod in pods {
         let or_dash = |text: String| if text.is_empty() { "-".to_owned() } else { text };
         table.add_row([

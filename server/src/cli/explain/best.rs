@@ -28,7 +28,7 @@ pub(super) fn table(account: &ExplainResponse, top: usize, is_asked: bool) -> Op
     let plugins: Vec<&str> = first.scores.iter().map(|score| score.plugin.as_str()).collect();
     let short = plugins.iter().map(|plugin| short_name(plugin));
     let headings: Vec<&str> = ["", "NODE", "SCORE"].into_iter().chain(short).collect();
-    let mut table = Table::new(&headings);
+    let mut table = Table::new(&headings).dropping((3..headings.len()).rev());
     for node in feasible.iter().take(top) {
         let mark = if node.node_name == placement.node_name { "->" } else { "" };
         let score_of = |plugin: &&str| {

@@ -88,7 +88,9 @@ fn scores(scores: &[PluginScore]) -> Option<String> {
     if scores.is_empty() {
         return None;
     }
-    let mut table = Table::new(&["PLUGIN", "RAW", "OF 100", "WEIGHT", "SCORE", "FROM"]).wrapping(5);
+    let mut table = Table::new(&["PLUGIN", "RAW", "OF 100", "WEIGHT", "SCORE", "FROM"])
+        .wrapping(5)
+        .dropping([1, 3, 2]);
     for PluginScore { plugin, raw, weighted, basis } in scores {
         let of = |number: fn(&ScoreBasis) -> i64| {
             basis.as_ref().map_or_else(|| "-".to_owned(), |basis| number(basis).to_string())

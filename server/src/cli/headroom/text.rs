@@ -45,7 +45,8 @@ fn summary(name: &str, limit: u32, headroom: &HeadroomResponse) -> String {
 
 /// Table of the reasons why nodes that had room take no more.
 fn stops(stops: &[HeadroomStop]) -> String {
-    let mut table = output::Table::new(&["RUNS OUT", "NODES", "COPIES THERE", "PLUGIN"]);
+    let mut table =
+        output::Table::new(&["RUNS OUT", "NODES", "COPIES THERE", "PLUGIN"]).dropping([3]);
     for HeadroomStop { plugin, reason, n_nodes, n_fit } in stops {
         let (n_nodes, n_fit) = (output::grouped(*n_nodes), output::grouped(*n_fit));
         table.add_row([reason.as_str(), &n_nodes, &n_fit, plugin]);
@@ -55,7 +56,7 @@ fn stops(stops: &[HeadroomStop]) -> String {
 
 fn resources(resources: &[ResourceHeadroom]) -> String {
     let headings = ["RESOURCE", "EACH", "FREE NOW", "LEFT THEN", "NODES SHORT", "ALONE WOULD FIT"];
-    let mut table = output::Table::new(&headings);
+    let mut table = output::Table::new(&headings).dropping([4, 1]);
     for resource in resources {
         let ResourceHeadroom { resource: name, request, free_before, free_after, .. } = resource;
         let [each, now, then] =
@@ -74,7 +75,8 @@ fn nodes(headroom: &HeadroomResponse) -> String {
     headings.push("STOPS BY".to_owned());
     let n_columns = headings.len();
     let headings: Vec<&str> = headings.iter().map(String::as_str).collect();
-    let mut table = output::Table::new(&headings).wrapping(n_columns - 1);
+    let mut table =
+        output::Table::new(&headings).wrapping(n_columns - 1).dropping((2..n_columns - 1).rev());
     for NodeHeadroom { node_name, n_fit, rejection, free } in &headroom.nodes {
         let mut cells = vec![node_name.clone(), output::grouped(*n_fit)];
         cells.extend(names.iter().map(|name| {

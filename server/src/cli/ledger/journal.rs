@@ -1,10 +1,9 @@
 //! The journal of the ledger: every change, in the order of revisions.
 
-use berth_client::Client;
 use berth_proto::berth_v1::{LedgerRecord, ListLedgerRecordsRequest};
 
 use crate::cli::CliError;
-use crate::cli::asked::refused;
+use crate::cli::asked::Asked;
 use crate::cli::lifecycle::moment;
 use crate::cli::output::Table;
 
@@ -12,13 +11,12 @@ use crate::cli::output::Table;
 const PER_PAGE: u32 = 1_000;
 
 /// Every record after a revision, the oldest first.
-pub(super) async fn after(client: &Client, revision: u64) -> Result<Vec<LedgerRecord>, CliError> {
+pub(super) async fn after(server: &Asked, revision: u64) -> Result<Vec<LedgerRecord>, CliError> {
     let (mut after_revision, mut records) = (revision, Vec::new());
     loop {
         let request = ListLedgerRecordsRequest { after_revision, page_size: PER_PAGE };
-        let page = client.lifecycle().list_ledger_records(request).await;
-        let page = page.map_err(|status| refused(&status))?;
-        let page = page.into_inner();
+        let page = server.client.lifecycle().list_ledger_records(request).await;
+        let page = server.answer(page)?;
         let Some(last) = page.records.last().map(|record| record.revision) else {
             return Ok(records);
         };
@@ -35,7 +33,8 @@ pub(super) fn table(records: &[LedgerRecord]) -> String {
     let mut table = Table::new(&[
         "REVISION", "TIME", "USER", "CHANGE", "SUBJECT", "OUTCOME", "POD UID", "NODE", "WHY",
     ])
-    .wrapping(8);
+    .wrapping(8)
+    .dropping([6, 7, 5, 2]);
     for record in records {
         let or_dash = |text: &str| if text.is_empty() { "-".to_owned() } else { text.to_owned() };
         let time = moment::absolute(record.time.as_ref());

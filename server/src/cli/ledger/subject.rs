@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-use berth_client::Client;
 use berth_proto::berth_v1::{
     FenceRecord, GetFenceRequest, GetIdentityRequest, GetVolumeRequest, IdentityRecord,
     VolumeRecord,
@@ -10,7 +9,7 @@ use berth_proto::berth_v1::{
 use serde::Serialize;
 
 use crate::cli::CliError;
-use crate::cli::asked::refused;
+use crate::cli::asked::Asked;
 
 /// A subject as the journal names it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -44,24 +43,23 @@ impl Subject {
     }
 
     /// Asks for the present record.
-    pub(super) async fn record(&self, client: &Client) -> Result<Record, CliError> {
-        let mut lifecycle = client.lifecycle();
-        let refused = |status: tonic::Status| refused(&status);
+    pub(super) async fn record(&self, server: &Asked) -> Result<Record, CliError> {
+        let mut lifecycle = server.client.lifecycle();
         Ok(match self.clone() {
             Subject::Identity { namespace, name } => {
                 let request = GetIdentityRequest { namespace, name };
-                let answer = lifecycle.get_identity(request).await.map_err(refused)?;
-                Record::Identity(answer.into_inner().record.unwrap_or_default())
+                let answer = server.answer(lifecycle.get_identity(request).await)?;
+                Record::Identity(answer.record.unwrap_or_default())
             }
             Subject::Volume(volume) => {
                 let request = GetVolumeRequest { volume };
-                let answer = lifecycle.get_volume(request).await.map_err(refused)?;
-                Record::Volume(answer.into_inner().record.unwrap_or_default())
+                let answer = server.answer(lifecycle.get_volume(request).await)?;
+                Record::Volume(answer.record.unwrap_or_default())
             }
             Subject::Fence(node_name) => {
                 let request = GetFenceRequest { node_name };
-                let answer = lifecycle.get_fence(request).await.map_err(refused)?;
-                Record::Fence(answer.into_inner().record.unwrap_or_default())
+                let answer = server.answer(lifecycle.get_fence(request).await)?;
+                Record::Fence(answer.record.unwrap_or_default())
             }
         })
     }

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use berth_client::Client;
 use berth_proto::berth_v1::{LedgerRecord, VolumeGrant};
 use serde::Serialize;
 
 use super::journal;
 use super::subject::{Record, Subject};
+use crate::cli::asked::Asked;
 use crate::cli::{CliError, output};
 
 /// What was found.
@@ -45,13 +45,13 @@ impl Report {
 /// Reads the journal and compares every subject's present record with it.
 ///
 /// Changes that are made meanwhile show as faults; then the comparison is made again, once.
-pub(super) async fn verify(client: &Client) -> Result<Report, CliError> {
-    let report = compare(client).await?;
-    if report.is_sound() { Ok(report) } else { compare(client).await }
+pub(super) async fn verify(server: &Asked) -> Result<Report, CliError> {
+    let report = compare(server).await?;
+    if report.is_sound() { Ok(report) } else { compare(server).await }
 }
 
-async fn compare(client: &Client) -> Result<Report, CliError> {
-    let records = journal::after(client, 0).await?;
+async fn compare(server: &Asked) -> Result<Report, CliError> {
+    let records = journal::after(server, 0).await?;
     let mut report = Report { n_changes: records.len(), ..Report::default() };
     report.faults.extend(gaps(&records));
     let mut by_subject: BTreeMap<&str, Vec<&LedgerRecord>> = BTreeMap::new();
@@ -68,7 +68,7 @@ async fn compare(client: &Client) -> Result<Report, CliError> {
     for (name, changes) in by_subject {
         match Subject::parse(name) {
             Ok(subject) => {
-                let now = subject.record(client).await?;
+                let now = subject.record(server).await?;
                 report.faults.extend(disagreement(name, &changes, &now));
             }
             Err(why) => report.faults.push(format!("`{name}` {why}")),

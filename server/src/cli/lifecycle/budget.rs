@@ -98,8 +98,7 @@ pub(super) fn run(args: &BudgetArgs, unknown_fields: UnknownFields) -> Result<Ex
     evictions.retain(|(pod, _)| args.pods.is_empty() || args.pods.contains(pod));
     let pods = evictions.iter().map(|(pod, answer)| Eviction { pod, answer }).collect();
     let answer = BudgetOutput { budgets: &figures, pods };
-    let text = output::structured(args.output, &answer)?;
-    output::print(&text.unwrap_or_else(|| table(&answer)))?;
+    output::answer(args.output, &answer, || table(&answer))?;
     Ok(objects.status())
 }
 
@@ -112,8 +111,9 @@ fn of_budget_itself(budget: &Located<PodDisruptionBudget>, error: ModelError) ->
 }
 
 fn table(answer: &BudgetOutput<'_>) -> String {
-    let mut pods =
-        output::Table::new(&["POD", "OUTCOME", "CODE", "RETRY AFTER", "MESSAGE"]).wrapping(4);
+    let mut pods = output::Table::new(&["POD", "OUTCOME", "CODE", "RETRY AFTER", "MESSAGE"])
+        .wrapping(4)
+        .dropping([2]);
     for Eviction { pod, answer } in &answer.pods {
         let retry = answer.retry_after_seconds;
         pods.add_row([

@@ -67,7 +67,7 @@ pub(super) fn run(
             table.add_row([(*pod).to_owned()].into_iter().chain(row(r#type, condition, now)));
         }
     }
-    output::print(&table.text())?;
+    output::show(&table.text())?;
     Ok(objects.status())
 }
 

@@ -50,8 +50,7 @@ pub(super) fn run(args: &DecideArgs, unknown_fields: UnknownFields) -> Result<Ex
         answer => answer,
     };
     let answer = answer.map_err(|error| refused(error.to_string()))?;
-    let text = output::structured(args.output, &answer)?;
-    output::print(&text.unwrap_or_else(|| table(&answer)))?;
+    output::answer(args.output, &answer, || table(&answer))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -21,7 +21,6 @@ use super::{moment, objects, phase};
 use crate::cli::output::{self, Format};
 use crate::cli::{CliError, manifest};
 use crate::clock;
-use crate::escape::printable_lines;
 use crate::feed::file::UnknownFields;
 use plan::{Assumptions, Plan};
 
@@ -100,10 +99,7 @@ pub(super) fn run(args: &DeleteArgs, unknown_fields: UnknownFields) -> Result<Ex
         output::note(&format!("warning: the API server deletes by force: {risk}"));
     }
     let answer = DeleteOutput { pod: &name, delete: &delete, plan: plan.as_ref() };
-    match output::structured(args.output, &answer)? {
-        Some(text) => output::print(&text)?,
-        None => output::print(&printable_lines(&text(&answer, at)))?,
-    }
+    output::answer(args.output, &answer, || text(&answer, at))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -194,7 +190,8 @@ fn after(when: &Time, at: Time) -> String {
 
 fn steps(events: &[TerminationEvent], at: Time) -> String {
     let mut table =
-        output::Table::new(&["TIME", "AFTER THE REQUEST", "WHAT", "CONTAINER", "SIGNAL"]);
+        output::Table::new(&["TIME", "AFTER THE REQUEST", "WHAT", "CONTAINER", "SIGNAL"])
+            .dropping([1]);
     for event in events {
         let when = event.at.as_ref();
         let after = when.map_or_else(|| "-".to_owned(), |when| after(when, at));

@@ -75,8 +75,7 @@ pub(super) fn run(
     };
     let answer = pressure::rank_for_eviction(&request)
         .map_err(|error| CliError::Request(error.to_string()))?;
-    let text = output::structured(args.output, &answer)?;
-    output::print(&text.unwrap_or_else(|| table(&answer)))?;
+    output::answer(args.output, &answer, || table(&answer))?;
     Ok(objects.status())
 }
 

@@ -18,7 +18,7 @@ use super::named::NamedArgs;
 use super::{conditions, objects};
 use crate::cli::output::{self, Format};
 use crate::cli::{CliError, manifest};
-use crate::escape::{printable, printable_lines};
+use crate::escape::printable;
 use crate::feed::file::UnknownFields;
 
 /// Explains one pod: its stage, its phase and conditions, what happened, what happens next and when
@@ -64,14 +64,11 @@ pub(super) fn run(args: &ExplainArgs, unknown_fields: UnknownFields) -> Result<E
     };
     let story = evaluation::explain_pod(&request)
         .map_err(|error| CliError::Request(objects::refused(&pod, error).to_string()))?;
-    match output::structured(args.output, &story)? {
-        Some(text) => output::print(&text)?,
-        None => {
-            let signs = if io::stdout().is_terminal() { DRAWN } else { PLAIN };
-            let text = text(&manifest::name_of(&pod.value), &story, now, signs);
-            output::print(&printable_lines(&text))?;
-        }
-    }
+    output::answer(args.output, &story, || {
+        let signs = if io::stdout().is_terminal() { DRAWN } else { PLAIN };
+
+        text(&manifest::name_of(&pod.value), &story, now, signs)
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -147,7 +144,7 @@ fn facts(story: &ExplainPodResponse, evaluation: &EvaluatePodsResponse) -> Strin
     let EvaluatePodsResponse { display_status, status_reason, message, .. } = evaluation;
     let reason = if evaluation.reason.is_empty() { status_reason } else { &evaluation.reason };
     let headings = ["STAGE", "PHASE", "PUBLISHED", "SHOWN", "STATUS", "REASON", "MESSAGE"];
-    let mut table = output::Table::new(&headings).wrapping(6);
+    let mut table = output::Table::new(&headings).wrapping(6).dropping([2, 3]);
     let stage = &story.stage;
     let cells = [stage, phase, published_phase, effective_phase, display_status, reason, message];
     table.add_row(cells.map(|cell| or_dash(cell)));
@@ -159,7 +156,8 @@ fn volumes(warnings: &[VolumeWarning]) -> Option<String> {
     if warnings.is_empty() {
         return None;
     }
-    let mut table = output::Table::new(&["VOLUME", "CLAIM", "WARNING", "RULES"]).wrapping(2);
+    let mut table =
+        output::Table::new(&["VOLUME", "CLAIM", "WARNING", "RULES"]).wrapping(2).dropping([3]);
     for VolumeWarning { volume, claim, message, rules, .. } in warnings {
         table.add_row([volume.as_str(), or_dash(claim), message, &rules.join(", ")]);
     }
@@ -168,7 +166,9 @@ fn volumes(warnings: &[VolumeWarning]) -> Option<String> {
 
 /// Table of past and future events, a row each, in the order of time.
 fn timeline(events: &[LifecycleEvent], now: Time, signs: Signs) -> String {
-    let mut table = output::Table::new(&["", "TIME", "WHEN", "WHAT", "WHY", "RULES"]).wrapping(4);
+    let mut table = output::Table::new(&["", "TIME", "WHEN", "WHAT", "WHY", "RULES"])
+        .wrapping(4)
+        .dropping([5, 1]);
     let cells_of = |event: &LifecycleEvent| {
         let sign = if event.upcoming { signs.upcoming } else { signs.past };
         let at = event.at.as_ref();

@@ -28,8 +28,7 @@ pub(super) fn run(args: &FunctionsArgs) -> Result<ExitCode, CliError> {
             })
         })
         .collect();
-    let text = output::structured(args.output, &json!({ "functions": list }))?;
-    output::print(&text.unwrap_or_else(table))?;
+    output::answer(args.output, &json!({ "functions": list }), table)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -79,8 +79,7 @@ pub(super) fn run(args: &GcArgs, unknown_fields: UnknownFields) -> Result<ExitCo
             }
         }
     };
-    let text = output::structured(args.output, &answer)?;
-    output::print(&text.unwrap_or_else(|| table(&answer, request.pods.len())))?;
+    output::answer(args.output, &answer, || table(&answer, request.pods.len()))?;
     Ok(objects.status())
 }
 

@@ -72,8 +72,7 @@ pub(super) fn run(args: &PhaseArgs, unknown_fields: UnknownFields) -> Result<Exi
             message: &answer.message,
         })
         .collect();
-    let text = output::structured(args.output, &serde_json::json!({ "pods": phases }))?;
-    output::print(&text.unwrap_or_else(|| table(&phases)))?;
+    output::answer(args.output, &serde_json::json!({ "pods": phases }), || table(&phases))?;
     Ok(objects.status())
 }
 
@@ -97,7 +96,7 @@ pub(super) fn evaluate(
 
 fn table(phases: &[Phase<'_>]) -> String {
     let headings = ["POD", "PHASE", "PUBLISHED", "SHOWN", "STATUS", "REASON", "MESSAGE"];
-    let mut table = output::Table::new(&headings).wrapping(6);
+    let mut table = output::Table::new(&headings).wrapping(6).dropping([2, 3]);
     for phase in phases {
         let reason = if phase.reason.is_empty() { phase.status_reason } else { phase.reason };
         let cells = [

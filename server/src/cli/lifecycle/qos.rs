@@ -39,7 +39,6 @@ pub(super) fn run(args: &QosArgs, unknown_fields: UnknownFields) -> Result<ExitC
         .iter()
         .map(|(pod, answer)| json!({"pod": pod, "qosClass": answer.qos_class}))
         .collect();
-    let text = output::structured(args.output, &json!({ "pods": list }))?;
     let table = || {
         let mut table = output::Table::new(&["POD", "CLASS"]);
         for (pod, answer) in &answers {
@@ -47,6 +46,6 @@ pub(super) fn run(args: &QosArgs, unknown_fields: UnknownFields) -> Result<ExitC
         }
         table.text()
     };
-    output::print(&text.unwrap_or_else(table))?;
+    output::answer(args.output, &json!({ "pods": list }), table)?;
     Ok(objects.status())
 }

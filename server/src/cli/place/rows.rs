@@ -104,8 +104,9 @@ pub(super) fn table(
             None => rows.push(row),
         }
     }
-    let mut table =
-        output::Table::new(&["POD", "NODE", "SCORE", "FEASIBLE", "BEST", "MESSAGE"]).wrapping(5);
+    let mut table = output::Table::new(&["POD", "NODE", "SCORE", "FEASIBLE", "BEST", "MESSAGE"])
+        .wrapping(5)
+        .dropping([4, 3, 2]);
     for Row { name, n_pods, node, score, feasible, best, message } in rows {
         let name = match n_pods {
             1 => name.to_owned(),

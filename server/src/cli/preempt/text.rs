@@ -101,7 +101,7 @@ pub(super) fn candidates(candidates: &[Candidate], best: &[String]) -> Option<St
     }
     let headings =
         ["CANDIDATE", "BEST", "VICTIMS", "HIGHEST PRIORITY", "BUDGET VIOLATIONS", "EVICTED"];
-    let mut table = output::Table::new(&headings);
+    let mut table = output::Table::new(&headings).wrapping(5).dropping([4, 3]);
     for candidate in candidates {
         let first = candidate.victims.first();
         table.add_row([

@@ -13,7 +13,7 @@ use crate::service::convert;
 use crate::service::placement::entries;
 
 /// Maximum number of rejected candidates that are reported for each pod that fits nowhere.
-const MAX_REJECTIONS: u32 = 10_000;
+pub(crate) const MAX_REJECTIONS: u32 = 10_000;
 /// Maximum number of rejections in one response, over all pods: each is a name and its reasons.
 const MAX_REJECTIONS_IN_ALL: u64 = 1_000_000;
 
@@ -23,21 +23,36 @@ pub(super) fn answer(
     request: FitRequest,
     cancel: &Cancel,
 ) -> Result<FitResponse, CallError> {
-    let asked_for = request.pods.iter().map(|pod| u64::from(pod.replicas.max(1))).sum::<u64>();
+    let asked_for = n_pods(&request);
     let limit = state.limits.max_pods_per_request;
     if usize::try_from(asked_for).map_or(true, |asked_for| asked_for > limit) {
         let reason = format!("asks for {asked_for} pods, more than the limit of {limit}");
         return Err(CallError::field("pods", reason));
     }
-    if asked_for.saturating_mul(u64::from(request.max_rejections)) > MAX_REJECTIONS_IN_ALL {
+    let cancelled = || cancel.is_cancelled();
+    fit(target, &state.profiles, request, &cancelled)
+}
+
+/// Number of pods, replicas expanded.
+fn n_pods(request: &FitRequest) -> u64 {
+    request.pods.iter().map(|pod| u64::from(pod.replicas.max(1))).sum()
+}
+
+/// Checks that the rejections that are asked for are no more than a response may have.
+fn check_rejections(request: &FitRequest) -> Result<(), CallError> {
+    let max_rejections = request.max_rejections;
+    if max_rejections > MAX_REJECTIONS {
+        let reason = format!("is more than {MAX_REJECTIONS}");
+        return Err(CallError::field("max_rejections", reason));
+    }
+    let n_pods = n_pods(request);
+    if n_pods.saturating_mul(u64::from(max_rejections)) > MAX_REJECTIONS_IN_ALL {
         let reason = format!(
-            "is {} for each of {asked_for} pods: that may be {MAX_REJECTIONS_IN_ALL} in all",
-            request.max_rejections
+            "is {max_rejections} for each of {n_pods} pods: that may be {MAX_REJECTIONS_IN_ALL} in all"
         );
         return Err(CallError::field("max_rejections", reason));
     }
-    let cancelled = || cancel.is_cancelled();
-    fit(target, &state.profiles, request, &cancelled)
+    Ok(())
 }
 
 /// A pod to try, with its profile and its hint.
@@ -49,12 +64,17 @@ struct Tried<'s> {
     hint: String,
 }
 
-fn fit(
+/// Tries the pods on nodes of the cluster, one after another.
+///
+/// # Errors
+/// An unknown node, more rejections than a response may have, cancellation.
+pub(crate) fn fit(
     cluster: &Cluster,
     profiles: &Profiles,
     request: FitRequest,
     cancelled: &dyn Fn() -> bool,
 ) -> Result<FitResponse, CallError> {
+    check_rejections(&request)?;
     let FitRequest {
         session_id: _,
         pods,
@@ -65,10 +85,6 @@ fn fit(
         max_rejections,
         admit,
     } = request;
-    if max_rejections > MAX_REJECTIONS {
-        let reason = format!("is more than {MAX_REJECTIONS}");
-        return Err(CallError::field("max_rejections", reason));
-    }
     let max_refusals = max_rejections as usize;
     let options = FitOptions { by_priority, round_robin, skip_similar, max_refusals };
     let (tried, mut results, admissions) = expand(cluster, profiles, pods, admit);

@@ -51,7 +51,8 @@ pub(super) fn answer(
     simulate(target, &state.profiles, request, &|| cancel.is_cancelled())
 }
 
-fn simulate(
+/// Simulates on a cluster.
+pub(crate) fn simulate(
     cluster: &Cluster,
     profiles: &Profiles,
     request: SimulateScaleUpRequest,
