@@ -5,9 +5,11 @@ use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, Method};
 use serde_json::Value;
 
+use crate::protobuf;
 use crate::resource::Resource;
 use crate::status::Refusal;
 use crate::target::Query;
+use crate::validation::FieldValidation;
 
 /// A request, completely read.
 pub(crate) struct Call {
@@ -50,15 +52,16 @@ impl Call {
 
     /// The body as an object of this kind; the body may omit its kind.
     pub(crate) fn object_of_kind(&self, kind: &str, api_version: &str) -> Result<Value, Refusal> {
-        if !matches!(self.media_type(), "" | "application/json") {
-            return Err(Refusal::unsupported_media_type());
-        }
-        let object: Value = serde_json::from_slice(&self.body).map_err(|error| {
-            let what = "couldn't get version/kind; json parse error";
-            Refusal::bad_request(format!(
-                "the object provided is unrecognized (must be of type {kind}): {what}: {error}"
-            ))
-        })?;
+        let object: Value = match self.media_type() {
+            "" | "application/json" => serde_json::from_slice(&self.body).map_err(|error| {
+                let what = "couldn't get version/kind; json parse error";
+                Refusal::bad_request(format!(
+                    "the object provided is unrecognized (must be of type {kind}): {what}: {error}"
+                ))
+            })?,
+            protobuf::MEDIA_TYPE => protobuf::decode(&self.body)?,
+            _ => return Err(Refusal::unsupported_media_type()),
+        };
         if !object.is_object() {
             return Err(Refusal::bad_request(format!("the body must be an object of type {kind}")));
         }
@@ -87,6 +90,11 @@ impl Call {
         serde_json::from_slice(&self.body).map_err(|error| {
             Refusal::bad_request(format!("the delete options are no JSON object: {error}"))
         })
+    }
+
+    /// What to do about fields that Kubernetes does not know.
+    pub(crate) fn field_validation(&self) -> Result<FieldValidation, Refusal> {
+        FieldValidation::parse(self.query.get("fieldValidation"))
     }
 
     pub(crate) fn is_dry_run(&self) -> bool {

@@ -9,6 +9,12 @@ pub(crate) fn time(seconds: i64) -> String {
     at(seconds).strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
+/// Number of whole seconds since a time of Kubernetes; `None` if it is none.
+pub(crate) fn seconds_since(time: &str) -> Option<i64> {
+    let then: Timestamp = time.parse().ok()?;
+    Some(at(0).as_second() - then.as_second())
+}
+
 fn at(seconds: i64) -> Timestamp {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let micros = i64::try_from(now.as_micros()).unwrap_or(i64::MAX);
@@ -23,6 +29,8 @@ mod tests {
     #[test]
     fn times_are_whole_seconds() {
         let now = time(0);
+        assert!((9..=11).contains(&seconds_since(&time(-10)).unwrap()));
+        assert_eq!(seconds_since("never"), None);
         assert!(now.len() == 20 && now.ends_with('Z'), "{now}");
         assert!(time(60) > now && time(i64::MAX).starts_with("9999"));
     }

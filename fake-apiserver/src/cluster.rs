@@ -178,7 +178,7 @@ mod tests {
     fn lists_load_in_every_form() {
         let list = r#"{"kind":"List","apiVersion":"v1","items":[
             {"apiVersion":"v1","kind":"Node","metadata":{"name":"n"}},
-            {"apiVersion":"v1","kind":"Secret","metadata":{"name":"s","namespace":"d"}}]}"#;
+            {"apiVersion":"v1","kind":"Endpoints","metadata":{"name":"s","namespace":"d"}}]}"#;
         let mut zipped = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
         std::io::Write::write_all(&mut zipped, list.as_bytes()).unwrap();
         let zipped = zipped.finish().unwrap();

@@ -71,7 +71,7 @@ fn entries(row: &Resource) -> Vec<Value> {
     let verbs = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
     let mut all = vec![json!({
         "name": row.plural, "singularName": row.kind.to_lowercase(), "namespaced": row.namespaced,
-        "kind": row.kind, "verbs": verbs, "shortNames": row.short_names,
+        "kind": row.kind, "verbs": verbs, "shortNames": row.short_names, "categories": categories(row),
     })];
     for subresource in row.subresources {
         let (kind, verbs) = match *subresource {
@@ -92,6 +92,20 @@ fn entries(row: &Resource) -> Vec<Value> {
     all
 }
 
+/// What `kubectl get all` shows.
+fn categories(row: &Resource) -> &'static [&'static str] {
+    match row.kind {
+        "Pod"
+        | "Service"
+        | "ReplicationController"
+        | "ReplicaSet"
+        | "StatefulSet"
+        | "Deployment"
+        | "DaemonSet" => &["all"],
+        _ => &[],
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -105,6 +119,6 @@ mod tests {
             assert!(names.contains(&json!(row.plural)), "{}", row.plural);
         }
         assert!(respond("/apis/apps/v2").is_none() && respond("/api/v1/pods").is_none());
-        assert_eq!(groups().len(), 7);
+        assert_eq!(groups().len(), 9);
     }
 }

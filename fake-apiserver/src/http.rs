@@ -14,7 +14,7 @@ use crate::response::ApiResponse;
 use crate::status::Refusal;
 use crate::store::{Request, Store};
 use crate::target::{Query, Target};
-use crate::{binding, deletion, discovery, eviction, list, patch, watch, write};
+use crate::{binding, deletion, discovery, eviction, list, openapi, patch, table, watch, write};
 
 /// Limit of a request's body: twice etcd's default limit of a request, as in the real server.
 const MAX_BODY: usize = 3 * 1024 * 1024;
@@ -98,7 +98,8 @@ fn refusal_of(status: u16) -> Refusal {
 impl Api {
     async fn respond(&self, call: Call, watch_faults: WatchFaults) -> Result<ApiResponse, Refusal> {
         call.check_accept()?;
-        if let Some(response) = discovery::respond(&call.path) {
+        let described = discovery::respond(&call.path).or_else(|| openapi::respond(&call.path));
+        if let Some(response) = described {
             return if call.method == Method::GET {
                 Ok(response)
             } else {
@@ -110,13 +111,19 @@ impl Api {
         let subresource = target.subresource.clone().unwrap_or_default();
         match (&call.method, subresource.as_str(), target.name.clone()) {
             (&Method::GET, "" | "status", Some(name)) if !call.query.is_set("watch") => {
-                write::get(store, &target, &name)
+                let found = write::get(store, &target, &name)?;
+                Ok(match table::is_wanted(&call.headers) {
+                    true => ApiResponse::json(200, &table::of_one(target.resource, &found)),
+                    false => ApiResponse::object(200, target.resource, &found),
+                })
             }
             (&Method::GET, "", _) if call.query.is_set("watch") => {
-                let body = watch::watch(store, &self.options, target, &call.query, watch_faults)?;
+                let as_tables = table::is_wanted(&call.headers);
+                let (options, query) = (&self.options, &call.query);
+                let body = watch::watch(store, options, target, query, as_tables, watch_faults)?;
                 Ok(ApiResponse::stream(body))
             }
-            (&Method::GET, "", None) => self.list(&target, &call.query).await,
+            (&Method::GET, "", None) => self.list(&target, &call).await,
             (&Method::POST, "", None) => write::create(store, &self.options, &target, &call),
             (&Method::POST, "binding", name) => {
                 binding::bind(store, &target, name.as_deref(), &call)
@@ -136,14 +143,17 @@ impl Api {
         }
     }
 
-    async fn list(&self, target: &Target, query: &Query) -> Result<ApiResponse, Refusal> {
-        let page = list::list(&self.store, target, query);
+    async fn list(&self, target: &Target, call: &Call) -> Result<ApiResponse, Refusal> {
+        let mut page = list::list(&self.store, target, &call.query);
         if page.as_ref().is_err_and(|refusal| refusal.code == 504) {
             // Waits for the version (recording 02: about 3 s).
             tokio::time::sleep(self.options.future_version_wait).await;
-            return list::list(&self.store, target, query)
-                .map(|page| ApiResponse::list(target.resource, page));
+            page = list::list(&self.store, target, &call.query);
         }
-        Ok(ApiResponse::list(target.resource, page?))
+        let page = page?;
+        Ok(match table::is_wanted(&call.headers) {
+            true => ApiResponse::json(200, &table::of_list(target.resource, &page)),
+            false => ApiResponse::list(target.resource, page),
+        })
     }
 }

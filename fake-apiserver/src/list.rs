@@ -229,6 +229,15 @@ impl Token {
 impl Page {
     /// Text of the list up to its first item.
     pub(crate) fn opening(&self, resource: &Resource) -> String {
+        let metadata = self.metadata();
+        let (kind, api_version) = (resource.kind, resource.api_version());
+        format!(
+            r#"{{"kind":"{kind}List","apiVersion":"{api_version}","metadata":{metadata},"items":["#
+        )
+    }
+
+    /// The metadata of the list.
+    pub(crate) fn metadata(&self) -> serde_json::Value {
         let mut metadata = serde_json::json!({"resourceVersion": self.version.to_string()});
         if let Some(token) = &self.token {
             metadata["continue"] = token.as_str().into();
@@ -236,9 +245,6 @@ impl Page {
         if let Some(n_remaining) = self.n_remaining {
             metadata["remainingItemCount"] = n_remaining.into();
         }
-        let (kind, api_version) = (resource.kind, resource.api_version());
-        format!(
-            r#"{{"kind":"{kind}List","apiVersion":"{api_version}","metadata":{metadata},"items":["#
-        )
+        metadata
     }
 }

@@ -48,7 +48,8 @@ pub(crate) fn patch(
         let why = format!("Invalid value: {}: {why}", Value::String(object.to_string()));
         Refusal::invalid("", "", "", "patch", ("FieldValueInvalid", &why))
     })?;
+    let warnings = call.field_validation()?.check(resource, &object)?;
     let object = resource.to_kept(object);
     let stored = state.update(target, name, &old, object, call.is_dry_run())?;
-    Ok(ApiResponse::object(200, resource, &stored))
+    Ok(ApiResponse::object(200, resource, &stored).warning(warnings))
 }

@@ -45,6 +45,9 @@ const WORKLOAD: Resource = Resource {
 
 const STORAGE: Resource = Resource { group: "storage.k8s.io", namespaced: false, ..PLAIN };
 
+/// Kept and shown, so that manifests can be applied, but not enforced.
+const ACCESS: Resource = Resource { group: "rbac.authorization.k8s.io", ..PLAIN };
+
 const REGARDING: &[(&str, &str)] = &[
     ("reason", ""),
     ("type", ""),
@@ -56,7 +59,7 @@ const REGARDING: &[(&str, &str)] = &[
 
 /// All rows. Rows of one kind share their objects: `events` is served by two groups and stored in the form of the first
 /// row.
-pub(crate) static RESOURCES: [Resource; 26] = [
+pub(crate) static RESOURCES: [Resource; 32] = [
     Resource {
         plural: "pods",
         kind: "Pod",
@@ -232,6 +235,23 @@ pub(crate) static RESOURCES: [Resource; 26] = [
         ..PLAIN
     },
     Resource { plural: "serviceaccounts", kind: "ServiceAccount", short_names: &["sa"], ..PLAIN },
+    Resource { plural: "secrets", kind: "Secret", ..PLAIN },
+    Resource { plural: "roles", kind: "Role", ..ACCESS },
+    Resource { plural: "rolebindings", kind: "RoleBinding", ..ACCESS },
+    Resource { plural: "clusterroles", kind: "ClusterRole", namespaced: false, ..ACCESS },
+    Resource {
+        plural: "clusterrolebindings",
+        kind: "ClusterRoleBinding",
+        namespaced: false,
+        ..ACCESS
+    },
+    Resource {
+        group: "networking.k8s.io",
+        plural: "networkpolicies",
+        kind: "NetworkPolicy",
+        short_names: &["netpol"],
+        ..PLAIN
+    },
 ];
 
 pub(crate) static PODS: &Resource = &RESOURCES[0];

@@ -2,8 +2,8 @@
 
 use axum::body::{Body, Bytes};
 use axum::response::Response;
-use http::StatusCode;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WARNING};
+use http::{HeaderValue, StatusCode};
 use serde_json::{Value, json};
 use tokio_stream::iter;
 
@@ -75,6 +75,14 @@ impl ApiResponse {
         ApiResponse(response(200, JSON, Body::from_stream(iter(chunks))))
     }
 
+    /// The response with `Warning` headers.
+    pub(crate) fn warning(mut self, warnings: Vec<HeaderValue>) -> ApiResponse {
+        for warning in warnings {
+            self.0.headers_mut().append(WARNING, warning);
+        }
+        self
+    }
+
     pub(crate) fn into_response(self) -> Response {
         self.0
     }
@@ -86,8 +94,8 @@ fn response(status: u16, media_type: &'static str, body: Body) -> Response {
     *response.status_mut() =
         StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, http::HeaderValue::from_static(media_type));
-    headers.insert(CACHE_CONTROL, http::HeaderValue::from_static("no-cache, private"));
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
     response
 }
 

@@ -42,6 +42,7 @@ struct Watch {
     /// Version after which live events begin.
     version: u64,
     bookmarks: bool,
+    as_tables: bool,
     bookmark_interval: Duration,
     ends: Instant,
 }
@@ -63,6 +64,7 @@ pub(crate) fn watch(
     options: &Options,
     target: Target,
     query: &Query,
+    as_tables: bool,
     watch_faults: WatchFaults,
 ) -> Result<Body, Refusal> {
     let labels = query.get("labelSelector");
@@ -83,6 +85,7 @@ pub(crate) fn watch(
         marked: start == Start::WithAll { marked: true },
         version,
         bookmarks,
+        as_tables,
         bookmark_interval: options.bookmark_interval,
         ends: Instant::now() + timeout,
     };
@@ -145,7 +148,7 @@ impl Watch {
 
     /// Writes the watch until its timeout; the error is any other end.
     async fn deliver(&mut self, writer: &mut Writer) -> Result<(), End> {
-        let lines = Lines::new(self.target.resource);
+        let lines = Lines::new(self.target.resource, self.as_tables);
         self.begin(&lines, writer).await?;
         let mut cursor = self.version;
         let mut changes = self.store.lock().collection(self.target.resource).changes();

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use http::HeaderValue;
 use serde_json::Value;
 
 use crate::call::Call;
@@ -17,9 +18,8 @@ use crate::target::Target;
 use crate::{admission, micro_time};
 
 /// Handles a GET of one object.
-pub(crate) fn get(store: &Store, target: &Target, name: &str) -> Result<ApiResponse, Refusal> {
-    let stored = found(&store.lock(), target, name)?;
-    Ok(ApiResponse::object(200, target.resource, &stored))
+pub(crate) fn get(store: &Store, target: &Target, name: &str) -> Result<Arc<Stored>, Refusal> {
+    found(&store.lock(), target, name)
 }
 
 /// The object that `target` names.
@@ -29,10 +29,11 @@ pub(crate) fn found(state: &State, target: &Target, name: &str) -> Result<Arc<St
     stored.ok_or_else(|| Refusal::not_found(resource, name))
 }
 
-/// The object in the body, in the namespace of `target`.
-fn object_of(target: &Target, call: &Call) -> Result<Value, Refusal> {
+/// The object in the body, in the namespace of `target`, and warnings about its fields.
+fn object_of(target: &Target, call: &Call) -> Result<(Value, Vec<HeaderValue>), Refusal> {
     let resource = target.resource;
     let mut object = call.object(resource)?;
+    let warnings = call.field_validation()?.check(resource, &object)?;
     micro_time::check(resource, &object).map_err(|why| {
         let (version, kind) = (resource.version, resource.kind);
         Refusal::bad_request(format!(
@@ -40,7 +41,7 @@ fn object_of(target: &Target, call: &Call) -> Result<Value, Refusal> {
         ))
     })?;
     set_namespace(target, &mut object)?;
-    Ok(object)
+    Ok((object, warnings))
 }
 
 /// Handles a POST to a collection.
@@ -51,7 +52,7 @@ pub(crate) fn create(
     call: &Call,
 ) -> Result<ApiResponse, Refusal> {
     let resource = target.resource;
-    let mut object = object_of(target, call)?;
+    let (mut object, warnings) = object_of(target, call)?;
     let mut state = store.lock();
     name_generated(&state, &mut object);
     admission::check(&state, options, resource, &object)?;
@@ -68,10 +69,11 @@ pub(crate) fn create(
     }
     if call.is_dry_run() {
         let kept = resource.to_kept(object);
-        return Ok(ApiResponse::object(201, resource, &Stored::new(resource.kept_as(), 0, kept)));
+        let dry = Stored::new(resource.kept_as(), 0, kept);
+        return Ok(ApiResponse::object(201, resource, &dry).warning(warnings));
     }
     let stored = state.create(resource, object)?;
-    Ok(ApiResponse::object(201, resource, &stored))
+    Ok(ApiResponse::object(201, resource, &stored).warning(warnings))
 }
 
 fn set_namespace(target: &Target, object: &mut Value) -> Result<(), Refusal> {
@@ -117,7 +119,7 @@ pub(crate) fn replace(
     call: &Call,
 ) -> Result<ApiResponse, Refusal> {
     let resource = target.resource;
-    let object = object_of(target, call)?;
+    let (object, warnings) = object_of(target, call)?;
     let given = field::text(&object, "metadata.name");
     if given != name {
         return Err(Refusal::bad_request(format!(
@@ -134,7 +136,7 @@ pub(crate) fn replace(
     }
     let object = resource.to_kept(object);
     let stored = state.update(target, name, &old, object, call.is_dry_run())?;
-    Ok(ApiResponse::object(200, resource, &stored))
+    Ok(ApiResponse::object(200, resource, &stored).warning(warnings))
 }
 
 impl State {

@@ -7,6 +7,7 @@ use crate::selector::Selector;
 use crate::status::Refusal;
 use crate::store::{Change, Event};
 use crate::stored::Stored;
+use crate::table;
 use crate::target::Target;
 
 /// Renders the lines of a watch of one resource.
@@ -14,11 +15,14 @@ pub(super) struct Lines {
     resource: &'static Resource,
     /// Start of an object: `"object":{"kind":…,"apiVersion":…,`.
     opening: String,
+    /// Whether objects come as tables of one row.
+    as_tables: bool,
 }
 
 impl Lines {
-    pub(super) fn new(resource: &'static Resource) -> Lines {
-        Lines { resource, opening: format!(r#"","object":{}"#, resource.opening()) }
+    pub(super) fn new(resource: &'static Resource, as_tables: bool) -> Lines {
+        let opening = format!(r#"","object":{}"#, resource.opening());
+        Lines { resource, opening, as_tables }
     }
 
     pub(super) fn added(&self, object: &Stored) -> Vec<u8> {
@@ -26,6 +30,10 @@ impl Lines {
     }
 
     fn object(&self, change: Change, object: &Stored) -> Vec<u8> {
+        if self.as_tables {
+            let table = table::of_one(self.resource, object);
+            return format!("{{\"type\":\"{}\",\"object\":{table}}}\n", change.name()).into_bytes();
+        }
         let mut line = Vec::with_capacity(object.n_bytes() + self.opening.len() + 24);
         line.extend_from_slice(br#"{"type":""#);
         line.extend_from_slice(change.name().as_bytes());

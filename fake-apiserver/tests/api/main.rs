@@ -4,6 +4,7 @@
 mod binary;
 mod client;
 mod faults;
+mod kubectl;
 mod lists;
 mod objects;
 mod recordings;
