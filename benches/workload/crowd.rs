@@ -10,10 +10,11 @@ use berth_proto::meta_v1::ObjectMeta;
 use berth_proto::policy_v1::{
     PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus,
 };
+use berth_synthetic::baseline::demand;
+use berth_synthetic::baseline::pod::{plain, relabel, request, set_label};
 
-use super::pod::{plain, relabel, request, set_label};
 use super::preemption::{preemptor, start_time, started};
-use super::{Workload, compiled_node, compiled_object, compiled_pod, demand, node_name, objects};
+use super::{Workload, compiled_node, compiled_object, compiled_pod, node_name, objects};
 
 /// Number of kinds of incoming pods, which alternate.
 pub const N_CROWD_KINDS: usize = 4;

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use berth_engine::{Cluster, ClusterState, Pod, PreemptOptions};
 use berth_proto::Time;
 use berth_proto::core_v1::{self, PodStatus};
+use berth_synthetic::baseline::pod::{plain, request, set_label};
 
-use super::pod::{plain, request, set_label};
 use super::{Workload, compiled_node, compiled_pod, node_name, objects};
 
 /// 2026-01-01T00:00:00Z, the baseline's T, in seconds since 1970.

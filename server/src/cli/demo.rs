@@ -1,5 +1,6 @@
 //! `berth demo`: the whole service on a synthetic cluster, in one command.
 
+mod compare;
 mod load;
 mod progress;
 mod story;
@@ -11,12 +12,13 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use berth_client::Client;
+use berth_proto::berth_v1::ExplainRequest;
 use berth_proto::core_v1::Pod;
 use berth_synthetic::cluster::{ClusterSpec, SyntheticCluster};
 use berth_synthetic::workload::{self, WorkloadSpec};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::{CliError, output};
+use super::{CliError, manifest, output};
 use crate::clock;
 use crate::config::file::{parse_address, parse_seed};
 use crate::config::{Config, Overrides};
@@ -98,6 +100,7 @@ async fn story(args: &DemoArgs, server: &Server) -> Result<ExitCode, CliError> {
         WorkloadSpec { n_pods: index(args.pods), seed: args.seed, ..WorkloadSpec::default() };
     let pods = workload::generate(&spec);
     feed(args, &client, &pods).await?;
+    let example = pods.first().cloned();
     let mut unary = pods;
     let streamed = unary.split_off(n_unary(unary.len()));
     let mut runs = vec![place(&client, unary, Method::Unary).await?];
@@ -106,8 +109,43 @@ async fn story(args: &DemoArgs, server: &Server) -> Result<ExitCode, CliError> {
     }
     let cluster = client.get_cluster().await.map_err(failed)?;
     output::show(&story::outcome(&runs, &cluster))?;
+    account(&client, example).await?;
+    compare(args).await?;
     let has_errors = runs.iter().any(|run| run.outcomes.n_errors() > 0);
     Ok(if has_errors { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Shows where one more replica of the pod would go, and why.
+async fn account(client: &Client, example: Option<Pod>) -> Result<(), CliError> {
+    let Some(mut pod) = example else { return Ok(()) };
+    let metadata = pod.metadata.get_or_insert_default();
+    metadata.name.push_str("-more");
+    metadata.uid.clone_from(&metadata.name);
+    let name = manifest::name_of(&pod);
+    let request = ExplainRequest { pod: Some(pod), ..ExplainRequest::default() };
+    let answer = client.placement(0).explain(request).await;
+    let answer = answer.map_err(|status| failed(status.message()))?.into_inner();
+    Ok(output::show(&story::account(&name, &answer))?)
+}
+
+/// Times single decisions on a second server, with the cluster that kube-scheduler was measured on.
+async fn compare(args: &DemoArgs) -> Result<(), CliError> {
+    let free = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    let options =
+        ServerOptions { grpc_address: free, http_address: free, ..ServerOptions::default() };
+    let server = Server::start(options).await?;
+    let url = format!("http://{}", server.grpc_address());
+    let client = Client::connect(&url, 1).await.map_err(failed)?;
+    let n_nodes = index(args.nodes);
+    let n_objects = to_u64(compare::objects(n_nodes).count());
+    let progress = Progress::start("feeding the cluster of the comparison", n_objects);
+    let fed = client.feed(compare::objects(n_nodes), progress.callback()).await;
+    progress.finish();
+    fed.map_err(failed)?;
+    let measured = compare::measure(server.cluster(), &client).await;
+    drop(client);
+    server.shutdown().await;
+    Ok(output::show(&format!("\n{}", measured?.text()))?)
 }
 
 /// SIGTERM and Ctrl-C, either of which ends the demo.

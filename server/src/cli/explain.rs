@@ -144,6 +144,13 @@ fn unknown_node<'a>(requested: &'a [String], account: &ExplainResponse) -> Optio
     })
 }
 
+/// The decision in a sentence, its `top` best nodes, and what refused the others.
+pub(super) fn in_short(name: &str, account: &ExplainResponse, top: usize) -> String {
+    let summary = outcome::summary(name, account.decision.as_ref());
+    let tables = best::table(account, top, true).into_iter().chain(refusals::table(&account.nodes));
+    std::iter::once(summary).chain(tables).collect::<Vec<_>>().join("\n\n")
+}
+
 fn text(name: &str, answer: &ExplainOutput<'_>, args: &ExplainArgs) -> String {
     let account = answer.account;
     let mut sections: Vec<String> = answer.what_if.map(str::to_owned).into_iter().collect();

@@ -398,6 +398,10 @@ fn the_demo_prints_its_steps() {
         "fed 60 nodes with ",
         "one call a pod, 4 callers",
         "streams, 100 pods",
+        "for example:\n",
+        "-more ",
+        "ONE DECISION AT A TIME",
+        "60 nodes and 600 pods of the mixed workload",
     ] {
         assert!(text.contains(expected), "{expected}\nis not in\n{text}");
     }

@@ -5,14 +5,17 @@ use std::time::Duration;
 
 use berth_client::outcome::Outcomes;
 use berth_engine::Plugin;
-use berth_proto::berth_v1::GetClusterResponse;
+use berth_proto::berth_v1::{ExplainResponse, GetClusterResponse};
 
 use super::connections::N_CONNECTIONS;
 use super::load::{Method, Run};
+use crate::cli::explain;
 use crate::cli::output::{self, Table};
 
 /// Number of listed reasons of pending pods.
 const N_REASONS: usize = 6;
+/// Number of nodes of the account.
+const N_BEST: usize = 3;
 /// Number of messages shown in full.
 const N_MESSAGES: usize = 3;
 /// Requests that a percentile needs; of fewer requests it would be an extreme value.
@@ -40,6 +43,11 @@ pub(super) fn outcome(runs: &[Run], cluster: &GetClusterResponse) -> String {
     sections.push(times(runs));
     sections.push(holdings(cluster));
     format!("\n{}", sections.join("\n\n"))
+}
+
+/// One of the pods, and why its node was chosen.
+pub(super) fn account(name: &str, account: &ExplainResponse) -> String {
+    format!("\nfor example:\n{}", explain::in_short(name, account, N_BEST))
 }
 
 /// Commands to try against the demo's server.
@@ -152,7 +160,8 @@ fn decisions_per_second(run: &Run) -> String {
     output::grouped(run.decisions_per_second() as u64)
 }
 
-fn time(time: Duration) -> String {
+/// A time in the unit that reads best.
+pub(super) fn time(time: Duration) -> String {
     let us = time.as_secs_f64() * 1e6;
     if us < 1_000.0 { format!("{us:.0} µs") } else { format!("{:.1} ms", us / 1_000.0) }
 }

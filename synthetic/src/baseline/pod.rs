@@ -4,7 +4,9 @@ use berth_proto::Quantity;
 use berth_proto::core_v1::{Container, Pod, PodSpec, ResourceRequirements};
 use berth_proto::meta_v1::ObjectMeta;
 
-use super::{Workload, demand, node_name};
+use super::demand;
+use super::kind::Workload;
+use super::node::node_name;
 
 /// Existing pod `j`, on node `j` mod `n_nodes`.
 ///
@@ -104,7 +106,7 @@ fn red(pod: &mut Pod) {
 }
 
 /// A pod without labels; requests are those of the baseline's pod `i`.
-pub(super) fn plain(namespace: String, name: String, i: usize) -> Pod {
+pub fn plain(namespace: String, name: String, i: usize) -> Pod {
     let requests =
         [("cpu", ["100m", "200m", "300m"][i % 3]), ("memory", ["256Mi", "512Mi"][i % 2])];
     let container = Container {
@@ -126,7 +128,7 @@ pub(super) fn plain(namespace: String, name: String, i: usize) -> Pod {
 }
 
 /// Moves the pod to `ns-0`, with these labels only.
-pub(super) fn relabel(pod: &mut Pod, labels: &[(&str, &str)]) {
+pub fn relabel(pod: &mut Pod, labels: &[(&str, &str)]) {
     if let Some(metadata) = &mut pod.metadata {
         metadata.namespace = "ns-0".into();
         metadata.labels =
@@ -135,14 +137,15 @@ pub(super) fn relabel(pod: &mut Pod, labels: &[(&str, &str)]) {
 }
 
 /// Sets the request of one resource.
-pub(super) fn request(pod: &mut Pod, resource: &str, amount: String) {
+pub fn request(pod: &mut Pod, resource: &str, amount: String) {
     let container = pod.spec.as_mut().and_then(|spec| spec.containers.first_mut());
     if let Some(resources) = container.and_then(|container| container.resources.as_mut()) {
         resources.requests.insert(resource.into(), Quantity::new(amount));
     }
 }
 
-pub(super) fn set_label(pod: &mut Pod, key: &str, value: &str) {
+/// Adds a label.
+pub fn set_label(pod: &mut Pod, key: &str, value: &str) {
     if let Some(metadata) = &mut pod.metadata {
         metadata.labels.insert(key.into(), value.into());
     }

@@ -4,7 +4,7 @@ use berth_proto::Quantity;
 use berth_proto::core_v1::{Node, NodeSpec, NodeStatus, Taint};
 use berth_proto::meta_v1::ObjectMeta;
 
-use super::Workload;
+use super::kind::Workload;
 
 const ALLOCATABLE: [(&str, &str); 4] =
     [("cpu", "32"), ("memory", "128Gi"), ("ephemeral-storage", "100Gi"), ("pods", "110")];
@@ -37,7 +37,7 @@ pub fn node(i: usize, workload: Workload) -> Node {
 }
 
 /// Name of node `i`.
-pub(crate) fn node_name(i: usize) -> String {
+pub fn node_name(i: usize) -> String {
     format!("node-{i:04}")
 }
 

@@ -8,12 +8,12 @@ use berth_proto::core_v1::{
 use berth_proto::meta_v1::LabelSelector;
 
 /// Topology key of a node's zone.
-pub(super) const ZONE: &str = "topology.kubernetes.io/zone";
+pub const ZONE: &str = "topology.kubernetes.io/zone";
 /// Topology key of a node itself.
-pub(super) const HOSTNAME: &str = "kubernetes.io/hostname";
+pub const HOSTNAME: &str = "kubernetes.io/hostname";
 
 /// Required node affinity: `tier In [a, b]`.
-pub(super) fn tier_a_or_b() -> Affinity {
+pub fn tier_a_or_b() -> Affinity {
     let requirement = NodeSelectorRequirement {
         key: "tier".into(),
         operator: "In".into(),
@@ -31,7 +31,7 @@ pub(super) fn tier_a_or_b() -> Affinity {
 }
 
 /// The tolerations that admission adds to every pod, and optionally one of the baseline's hard taint.
-pub(super) fn tolerations(of_hard_taint: bool) -> Vec<Toleration> {
+pub fn tolerations(of_hard_taint: bool) -> Vec<Toleration> {
     let exists = |key: &str| Toleration {
         key: key.into(),
         operator: "Exists".into(),
@@ -53,11 +53,7 @@ pub(super) fn tolerations(of_hard_taint: bool) -> Vec<Toleration> {
 }
 
 /// A spread constraint of skew 1 over the pods of one application.
-pub(super) fn spread(
-    topology_key: &str,
-    when_unsatisfiable: &str,
-    app: &str,
-) -> TopologySpreadConstraint {
+pub fn spread(topology_key: &str, when_unsatisfiable: &str, app: &str) -> TopologySpreadConstraint {
     TopologySpreadConstraint {
         max_skew: 1,
         topology_key: topology_key.into(),
@@ -68,7 +64,7 @@ pub(super) fn spread(
 }
 
 /// Required anti-affinity: no `color=green` on the node.
-pub(super) fn apart_from_green() -> Affinity {
+pub fn apart_from_green() -> Affinity {
     let anti_affinity = PodAntiAffinity {
         required_during_scheduling_ignored_during_execution: vec![term("color", "green", HOSTNAME)],
         ..PodAntiAffinity::default()
@@ -77,7 +73,7 @@ pub(super) fn apart_from_green() -> Affinity {
 }
 
 /// Required affinity: an `app=app-7` in the zone.
-pub(super) fn beside_app_7() -> Affinity {
+pub fn beside_app_7() -> Affinity {
     let affinity = PodAffinity {
         required_during_scheduling_ignored_during_execution: vec![term("app", "app-7", ZONE)],
         ..PodAffinity::default()
@@ -86,7 +82,7 @@ pub(super) fn beside_app_7() -> Affinity {
 }
 
 /// Preferred affinity to `app=app-7` by zone, preferred anti-affinity to `color=red` by node.
-pub(super) fn rather_beside_app_7_and_apart_from_red() -> Affinity {
+pub fn rather_beside_app_7_and_apart_from_red() -> Affinity {
     let weighted =
         |weight, term| vec![WeightedPodAffinityTerm { weight, pod_affinity_term: Some(term) }];
     Affinity {
@@ -116,7 +112,8 @@ fn term(key: &str, value: &str, topology_key: &str) -> PodAffinityTerm {
     }
 }
 
-pub(super) fn selecting(key: &str, value: &str) -> LabelSelector {
+/// A selector of one label.
+pub fn selecting(key: &str, value: &str) -> LabelSelector {
     LabelSelector {
         match_labels: [(key.to_owned(), value.to_owned())].into_iter().collect(),
         ..LabelSelector::default()
