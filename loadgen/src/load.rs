@@ -2,6 +2,7 @@
 
 pub mod request;
 pub mod tally;
+pub mod timeline;
 mod wire;
 
 use std::io;
@@ -220,7 +221,7 @@ pub async fn run_until(
     } else {
         generator.drive(spec.limit, &mut stop).await?
     };
-    let elapsed = tally.start.elapsed();
+    let elapsed = tally.timeline.start().elapsed();
     let release = if spec.release {
         release(client, warmup.as_mut().into_iter().chain([&mut tally])).await
     } else {

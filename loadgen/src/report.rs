@@ -1,6 +1,7 @@
 //! Reports of measurements, as text, JSON or a page.
 
 pub mod html;
+pub mod made;
 pub mod number;
 pub mod overload;
 pub mod replay;
@@ -16,7 +17,9 @@ use hdrhistogram::Histogram;
 use serde::Serialize;
 
 use crate::load::tally::Tally;
+use crate::load::timeline::{Slice, Timeline};
 use crate::load::{Arrival, LoadSpec, Release};
+use made::Made;
 
 /// Report of one load run; `-o json` prints its serialised form.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -69,8 +72,27 @@ pub struct LoadReport {
     pub pending_examples: Vec<PendingPods>,
     /// The first few different messages of gated pods: the plugin and the gates.
     pub gated_examples: Vec<PendingPods>,
-    /// Pods decided in each second of the run; the last second is partial.
-    pub pods_by_second: Vec<u64>,
+    /// The run in slices of equal length; the last one is partial.
+    pub over_time: Vec<Moment>,
+    /// When, where and how the report was made.
+    pub made: Made,
+}
+
+/// A slice of the time of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Moment {
+    /// Its start in seconds since the start of the run.
+    pub from_seconds: f64,
+    /// Its length in seconds.
+    pub seconds: f64,
+    /// Pods decided in it.
+    pub n_pods: u64,
+    /// The median latency of the requests answered in it; 0 without requests.
+    pub p50_us: f64,
+    /// Their 99th percentile.
+    pub p99_us: f64,
+    /// Their maximum.
+    pub max_us: f64,
 }
 
 /// A distribution of times, in microseconds.
@@ -118,10 +140,7 @@ impl LoadReport {
             Arrival::Open { pods_per_second } => Some(pods_per_second),
         };
         let elapsed_seconds = elapsed.as_secs_f64();
-        let Tally { outcomes, mut pods_by_second, latency, service_time, .. } = tally;
-        // Includes seconds without a decision at the end. The cast saturates.
-        let n_seconds = (elapsed_seconds.ceil() as usize).max(pods_by_second.len());
-        pods_by_second.resize(n_seconds, 0);
+        let Tally { outcomes, timeline, latency, service_time, .. } = tally;
         Self {
             mode: spec.mode,
             arrival: if rate.is_some() { "open" } else { "closed" },
@@ -151,9 +170,39 @@ impl LoadReport {
             pending_by_reason: outcomes.pending_by_reason,
             pending_examples: outcomes.pending_examples,
             gated_examples: outcomes.gated_examples,
-            pods_by_second,
+            over_time: over_time(&timeline, elapsed_seconds),
+            made: Made::now(),
         }
     }
+}
+
+/// The slices of a timeline; those after the last decision, up to the end of the run, are empty.
+fn over_time(timeline: &Timeline, elapsed_seconds: f64) -> Vec<Moment> {
+    let length = timeline.slice_length().as_secs_f64();
+    let empty = Moment {
+        from_seconds: 0.0,
+        seconds: length,
+        n_pods: 0,
+        p50_us: 0.0,
+        p99_us: 0.0,
+        max_us: 0.0,
+    };
+    let of = |slice: &Slice| Moment {
+        n_pods: slice.n_pods,
+        p50_us: microseconds(slice.latency.value_at_quantile(0.5)),
+        p99_us: microseconds(slice.latency.value_at_quantile(0.99)),
+        max_us: microseconds(slice.latency.max()),
+        ..empty
+    };
+    // The cast saturates.
+    let n_slices = ((elapsed_seconds / length).ceil() as usize).max(timeline.slices().len());
+    let slices = timeline.slices().iter().map(of).chain(std::iter::repeat(empty));
+    let slices = slices.take(n_slices).enumerate().map(|(index, moment)| {
+        let from_seconds = index as f64 * length;
+        let seconds = (elapsed_seconds - from_seconds).clamp(0.0, length);
+        Moment { from_seconds, seconds, ..moment }
+    });
+    slices.collect()
 }
 
 impl Latency {
@@ -199,7 +248,9 @@ pub(crate) mod tests {
     use berth_client::outcome::{ErrorCount, PendingPods};
     use hdrhistogram::Histogram;
 
-    use super::{Latency, LoadReport};
+    use super::{Latency, LoadReport, Moment, over_time};
+    use crate::load::timeline::Timeline;
+    use crate::report::made::Made;
 
     /// An example report with 1,000 times of 1 to 1,000 µs.
     pub(crate) fn example() -> LoadReport {
@@ -248,7 +299,24 @@ pub(crate) mod tests {
                 n_pods: 1,
                 example: "ns/later".to_owned(),
             }],
-            pods_by_second: vec![480, 518],
+            over_time: [480, 518, 500, 500]
+                .into_iter()
+                .enumerate()
+                .map(|(index, n_pods)| Moment {
+                    from_seconds: index as f64 * 0.5,
+                    seconds: 0.5,
+                    n_pods,
+                    p50_us: 500.0,
+                    p99_us: 990.0,
+                    max_us: 1_000.0,
+                })
+                .collect(),
+            made: Made {
+                version: "0.2.0".to_owned(),
+                at: "2026-11-24 12:00:00 UTC".to_owned(),
+                machine: "a processor, 2 threads, linux".to_owned(),
+                command: "berth-loadgen run --arrival open --rate 500".to_owned(),
+            },
         }
     }
 
@@ -286,6 +354,18 @@ pub(crate) mod tests {
         );
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn the_time_after_the_last_answer_is_shown_and_the_last_slice_is_partial() {
+        let start = tokio::time::Instant::now();
+        let mut timeline = Timeline::new(start);
+        timeline.record(start, 3, Some(std::time::Duration::from_millis(2)));
+        let moments = over_time(&timeline, 0.25);
+        let [first, empty, last] = &moments[..] else { panic!("{moments:?}") };
+        assert!((first.p50_us - 2_000.0).abs() < 40.0, "{first:?}");
+        assert_eq!((first.n_pods, empty.n_pods, last.n_pods), (3, 0, 0));
+        assert!((last.seconds - 0.05).abs() < 1e-9, "{last:?}");
+    }
+
     #[test]
     fn json_names_carry_their_units() {
         let json = serde_json::to_value(example()).unwrap();
@@ -293,6 +373,7 @@ pub(crate) mod tests {
         assert_eq!(json["decisions_per_second"], 499.0);
         assert_eq!(json["errors"]["UNAVAILABLE"]["n_pods"], 2);
         assert_eq!(json["latency"]["n"], 1_000);
-        assert_eq!(json["pods_by_second"], serde_json::json!([480, 518]));
+        assert_eq!(json["over_time"][1]["n_pods"], 518);
+        assert_eq!(json["made"]["version"], "0.2.0");
     }
 }

@@ -7,16 +7,16 @@ use hdrhistogram::Histogram;
 use tokio::time::Instant;
 use tonic::{Code, Status};
 
+use super::timeline::Timeline;
+
 /// Counts and times of some of a run's requests. Times are in nanoseconds, to three digits.
 #[derive(Debug, Clone)]
 pub struct Tally {
-    /// Start of the first second of `pods_by_second`.
-    pub start: Instant,
     keep_assumed: bool,
     /// Counts of the responses.
     pub outcomes: Outcomes,
-    /// Pods decided in each second since the start.
-    pub pods_by_second: Vec<u64>,
+    /// Pods and latencies over the time since the start.
+    pub timeline: Timeline,
     /// Times from the intended start of a request to its response. Requests that failed with UNAVAILABLE have none.
     pub latency: Histogram<u64>,
     /// Times from the sending of a request to its response.
@@ -40,13 +40,12 @@ pub struct Times {
 }
 
 impl Tally {
-    /// An empty tally whose seconds count from `start`.
+    /// An empty tally of a run that began at `start`.
     pub fn new(start: Instant, keep_assumed: bool) -> Self {
         Self {
-            start,
             keep_assumed,
             outcomes: Outcomes::default(),
-            pods_by_second: Vec::new(),
+            timeline: Timeline::new(start),
             latency: histogram(),
             service_time: histogram(),
             assumed: Vec::new(),
@@ -74,19 +73,13 @@ impl Tally {
                 assumed.push(key);
             }
         });
-        if code == Code::Ok {
-            self.count_in_second(answered, self.outcomes.n_pods - n_before);
+        let n_decided = self.outcomes.n_pods - n_before;
+        let latency = answered.saturating_duration_since(intended);
+        let latency = (code != Code::Unavailable).then_some(latency);
+        if latency.is_some() {
+            self.timeline.record(answered, n_decided, latency);
         }
         Effect::of(code)
-    }
-
-    fn count_in_second(&mut self, at: Instant, n_pods: u64) {
-        let second = usize::try_from(at.saturating_duration_since(self.start).as_secs())
-            .unwrap_or(usize::MAX);
-        if second >= self.pods_by_second.len() {
-            self.pods_by_second.resize(second + 1, 0);
-        }
-        self.pods_by_second[second] += n_pods;
     }
 
     /// Keeps the pods of a request with an unknown effect, if the tally keeps assumed pods.
@@ -99,12 +92,7 @@ impl Tally {
     /// Adds the counts and times of another caller.
     pub fn merge(&mut self, other: Tally) {
         self.outcomes.merge(other.outcomes);
-        if self.pods_by_second.len() < other.pods_by_second.len() {
-            self.pods_by_second.resize(other.pods_by_second.len(), 0);
-        }
-        for (own, n_pods) in self.pods_by_second.iter_mut().zip(other.pods_by_second) {
-            *own += n_pods;
-        }
+        self.timeline.merge(other.timeline);
         // Adding fails only between histograms of different precision that may not grow; these grow.
         self.latency.add(other.latency).ok();
         self.service_time.add(other.service_time).ok();
@@ -114,7 +102,7 @@ impl Tally {
 }
 
 /// The longest recorded time, an hour; a longer time counts as an hour.
-const MAX_NANOSECONDS: u64 = 3_600_000_000_000;
+pub(super) const MAX_NANOSECONDS: u64 = 3_600_000_000_000;
 
 /// An empty histogram with three significant digits that grows as needed.
 #[expect(clippy::expect_used, reason = "the precision is a constant that hdrhistogram accepts")]
@@ -149,7 +137,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn tallies_add_up_pods_by_second_times_and_assumed_pods() {
+    async fn tallies_add_up_pods_times_and_assumed_pods() {
         let start = Instant::now();
         let mut tally = Tally::new(start, true);
         tokio::time::advance(Duration::from_millis(20)).await;
@@ -168,7 +156,8 @@ mod tests {
         other.merge(tally);
 
         assert_eq!((other.outcomes.n_requests, other.outcomes.n_pods), (3, 3));
-        assert_eq!(other.pods_by_second, [2, 0, 1]);
+        let pods: Vec<u64> = other.timeline.slices().iter().map(|slice| slice.n_pods).collect();
+        assert_eq!((pods[0], pods[20], pods.len()), (2, 1, 21));
         let kept: Vec<&str> = other.assumed.iter().map(|key| key.name.as_str()).collect();
         assert_eq!(kept, ["a", "b"], "only the first tally keeps assumed pods");
         assert_eq!(other.unanswered.len(), 1);

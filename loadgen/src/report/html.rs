@@ -2,10 +2,11 @@
 
 use std::fmt::Write as _;
 
+use super::made::Made;
 use super::number::{counted, grouped, rounded};
 use super::svg::{Axis, Chart, escape};
 use super::table::{most_frequent_first, pods_per_second, time};
-use super::{Latency, LoadReport};
+use super::{Latency, LoadReport, Moment};
 use berth_client::outcome::PendingPods;
 
 /// The whole page.
@@ -14,9 +15,12 @@ pub fn render(report: &LoadReport) -> String {
     page.push_str(HEAD);
     // Writing to a `String` cannot fail.
     writeln!(page, "<h1>Berth under load</h1>\n<p>{}</p>", escape(&summary(report))).ok();
+    page.push_str(&made(report));
     page.push_str(&figures(report));
     page.push_str("<h2>Latency by percentile</h2>\n");
     page.push_str(&latency_chart(report));
+    page.push_str("<h2>Latency over time</h2>\n");
+    page.push_str(&latency_over_time_chart(report));
     page.push_str("<h2>Throughput over time</h2>\n");
     page.push_str(&throughput_chart(report));
     page.push_str(&pending(report));
@@ -30,9 +34,9 @@ const HEAD: &str = r#"<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>Berth under load</title>
 <style>
-:root { color-scheme: light dark; --back: #fff; --text: #22272e; --soft: #5b6570; --grid: #d8dde3; --line-0: #0b62c4; --line-1: #b3541e; }
+:root { color-scheme: light dark; --back: #fff; --text: #22272e; --soft: #5b6570; --grid: #d8dde3; --line-0: #0b62c4; --line-1: #b3541e; --line-2: #2f7d4f; }
 @media (prefers-color-scheme: dark) {
-  :root { --back: #15191e; --text: #e3e8ee; --soft: #9aa5b1; --grid: #333b45; --line-0: #6cb2ff; --line-1: #f0a070; }
+  :root { --back: #15191e; --text: #e3e8ee; --soft: #9aa5b1; --grid: #333b45; --line-0: #6cb2ff; --line-1: #f0a070; --line-2: #7ccf9b; }
 }
 body { margin: 0; background: var(--back); color: var(--text); font: 16px/1.5 system-ui, sans-serif; }
 main { max-width: 820px; margin: 0 auto; padding: 24px 20px 48px; }
@@ -42,6 +46,7 @@ svg { width: 100%; height: auto; display: block; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 th, td { padding: .25rem 1.2rem .25rem 0; text-align: left; vertical-align: top; border-bottom: 1px solid var(--grid); }
 th { color: var(--soft); font-weight: 500; }
+code { overflow-wrap: anywhere; }
 .scroll { overflow-x: auto; }
 .figures th, .figures td { white-space: nowrap; padding-right: .9rem; }
 </style></head><body><main>
@@ -127,21 +132,12 @@ fn axis_time(us: f64) -> String {
 }
 
 fn throughput_chart(report: &LoadReport) -> String {
-    let rates = rates(report);
-    let n_seconds = rates.len().max(1) as f64;
-    let greatest = rates.iter().copied().fold(0.0, f64::max);
-    let end = report.elapsed_seconds.max(n_seconds - 1.0);
-    // One step a second, because a count belongs to a whole second.
-    let points: Vec<(f64, f64)> = rates
-        .iter()
-        .enumerate()
-        .flat_map(|(second, rate)| {
-            [(second as f64, *rate), ((second as f64 + 1.0).min(end), *rate)]
-        })
-        .collect();
+    let rates: Vec<(&Moment, f64)> = report.over_time.iter().filter_map(rated).collect();
+    let greatest = rates.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
+    let points = steps(&rates);
     let chart = Chart {
-        title: "Pods decided in each second of the run",
-        x: Axis::linear("seconds since the start", n_seconds),
+        title: "Pods decided a second, over the time of the run",
+        x: Axis::linear("seconds since the start", report.elapsed_seconds),
         // A little headroom keeps a steady line off the frame.
         y: Axis::linear("pods decided a second", greatest * 1.05),
         lines: vec![("pods a second", points)],
@@ -149,19 +145,51 @@ fn throughput_chart(report: &LoadReport) -> String {
     chart.render()
 }
 
-/// Pods a second in each second. A partial last second is scaled up, or omitted if it is too short.
-fn rates(report: &LoadReport) -> Vec<f64> {
-    const LEAST_PART: f64 = 0.05;
-    let mut rates: Vec<f64> = report.pods_by_second.iter().map(|n_pods| *n_pods as f64).collect();
-    let part = report.elapsed_seconds - (rates.len().max(1) - 1) as f64;
-    if rates.len() > 1 && part < LEAST_PART {
-        rates.pop();
-    } else if let Some(last) = rates.last_mut()
-        && (LEAST_PART..1.0).contains(&part)
-    {
-        *last /= part;
+/// A step for each moment, because its count belongs to all of it.
+fn steps(moments: &[(&Moment, f64)]) -> Vec<(f64, f64)> {
+    moments
+        .iter()
+        .flat_map(|(moment, y)| {
+            let from = moment.from_seconds;
+            [(from, *y), (from + moment.seconds, *y)]
+        })
+        .collect()
+}
+
+/// Pods a second; `None` for a last moment that is too short to tell.
+fn rated(moment: &Moment) -> Option<(&Moment, f64)> {
+    const SHORTEST: f64 = 0.02;
+    (moment.seconds >= SHORTEST).then(|| (moment, moment.n_pods as f64 / moment.seconds))
+}
+
+fn latency_over_time_chart(report: &LoadReport) -> String {
+    let answered = || report.over_time.iter().filter(|moment| moment.max_us > 0.0);
+    let least = answered().map(|moment| moment.p50_us).fold(f64::INFINITY, f64::min);
+    let greatest = answered().map(|moment| moment.max_us).fold(0.0, f64::max);
+    if greatest <= 0.0 {
+        return "<p>no request was answered</p>\n".to_owned();
     }
-    rates
+    let of = |value: fn(&Moment) -> f64| {
+        steps(&answered().map(|moment| (moment, value(moment))).collect::<Vec<_>>())
+    };
+    let chart = Chart {
+        title: "Latency of requests over the time of the run, on a logarithmic axis",
+        x: Axis::linear("seconds since the start", report.elapsed_seconds),
+        y: Axis::log("latency of a request", least, greatest, axis_time),
+        lines: vec![
+            ("median", of(|moment| moment.p50_us)),
+            ("99th percentile", of(|moment| moment.p99_us)),
+            ("maximum", of(|moment| moment.max_us)),
+        ],
+    };
+    chart.render()
+}
+
+/// How the report was made.
+fn made(report: &LoadReport) -> String {
+    let Made { version, at, machine, command } = &report.made;
+    let text = format!("berth-loadgen {version}, {at}, {machine}");
+    format!("<p>{}<br><code>{}</code></p>\n", escape(&text), escape(command))
 }
 
 fn pending(report: &LoadReport) -> String {
@@ -218,14 +246,14 @@ fn rows(header: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{rates, render};
+    use super::{Moment, rated, render};
     use crate::report::tests::example;
 
     #[test]
     fn page_stands_alone_and_escapes_texts_of_the_server() {
         let page = render(&example());
         assert!(page.starts_with("<!doctype html>") && page.ends_with("</html>\n"));
-        assert_eq!(page.matches("<svg").count(), 2);
+        assert_eq!(page.matches("<svg").count(), 3);
         assert!(page.contains("the &lt;server&gt; is gone") && !page.contains("<server>"));
         assert!(!page.contains("http://") && !page.contains("<script"));
         for text in [
@@ -233,21 +261,23 @@ mod tests {
             "latency of a request",
             "seconds since the start",
             "from intended start",
+            "99th percentile",
+            "berth-loadgen 0.2.0, 2026-11-24 12:00:00 UTC, a processor, 2 threads, linux",
+            "berth-loadgen run --arrival open --rate 500",
         ] {
             assert!(page.contains(text), "{text}");
         }
     }
 
     #[test]
-    fn last_second_is_scaled_by_its_part() {
+    fn a_short_last_moment_is_scaled_by_its_length_or_left_out() {
+        let moment = example().over_time[0];
+        assert_eq!(rated(&moment).map(|(_, rate)| rate), Some(960.0));
+        let short = Moment { seconds: 0.25, ..moment };
+        assert_eq!(rated(&short).map(|(_, rate)| rate), Some(1_920.0));
+        assert!(rated(&Moment { seconds: 0.01, ..moment }).is_none());
         let mut report = example();
-        assert_eq!(rates(&report), [480.0, 518.0]);
-        report.elapsed_seconds = 1.5;
-        assert_eq!(rates(&report), [480.0, 1036.0]);
-        (report.elapsed_seconds, report.pods_by_second) = (2.01, vec![480, 518, 3]);
-        assert_eq!(rates(&report), [480.0, 518.0]);
-        report.pods_by_second.clear();
-        assert!(rates(&report).is_empty());
+        report.over_time.clear();
         assert!(render(&report).contains("</svg>"));
     }
 }

@@ -128,7 +128,8 @@ pub(super) const WIDTH: f64 = 760.0;
 /// Height of a chart.
 pub(super) const HEIGHT: f64 = 340.0;
 const LEFT: f64 = 86.0;
-const RIGHT: f64 = 24.0;
+/// Wide enough for half of the last mark of an axis.
+const RIGHT: f64 = 40.0;
 const TOP: f64 = 34.0;
 const BOTTOM: f64 = 52.0;
 
@@ -276,7 +277,7 @@ mod tests {
             lines: vec![("one", vec![(0.0, 0.0), (1.0, 1.0)])],
         };
         let svg = chart.render();
-        assert!(svg.contains(r#"d="M86.0 288.0L736.0 34.0""#), "{svg}");
+        assert!(svg.contains(r#"d="M86.0 288.0L720.0 34.0""#), "{svg}");
         assert!(svg.contains("a &lt;b&gt;") && svg.contains("x &amp; y"));
     }
 }

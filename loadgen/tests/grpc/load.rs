@@ -109,7 +109,7 @@ async fn every_mode_places_every_pod_and_cleans_up() {
         assert!(n_released >= n_placed as usize && n_released <= 80, "{mode:?}: {n_released}");
         assert_eq!(report.latency.n, report.n_requests, "{mode:?}");
         assert_eq!(report.n_requests, if mode == Mode::Unary { 60 } else { 6 });
-        assert_eq!(report.pods_by_second.iter().sum::<u64>(), 60);
+        assert_eq!(report.over_time.iter().map(|moment| moment.n_pods).sum::<u64>(), 60);
         assert_eq!(server.state().n_place_calls, 80, "{mode:?}: warm-up is placed but not counted");
         assert_eq!(server.state().pods.len(), n_before, "{mode:?}");
     }

@@ -6,9 +6,34 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use berth_fake_apiserver::{FakeApiServer, Options, cluster};
+use berth_testing::recorded;
 use tempfile::TempDir;
 
 use crate::served::{Served, berth, serve};
+
+/// The kinds that decisions read.
+const KINDS: [&str; 20] = [
+    "Node",
+    "Pod",
+    "Namespace",
+    "Service",
+    "ReplicationController",
+    "ReplicaSet",
+    "StatefulSet",
+    "PersistentVolume",
+    "PersistentVolumeClaim",
+    "StorageClass",
+    "CSINode",
+    "CSIDriver",
+    "CSIStorageCapacity",
+    "VolumeAttachment",
+    "PodDisruptionBudget",
+    "PriorityClass",
+    "LimitRange",
+    "ResourceQuota",
+    "RuntimeClass",
+    "Deployment",
+];
 
 /// The three sources of one cluster.
 struct Sources {
@@ -24,17 +49,14 @@ fn example() -> PathBuf {
 }
 
 impl Sources {
-    async fn start() -> Sources {
+    async fn of(file: &Path) -> Sources {
         let folder = tempfile::tempdir().unwrap();
         let api = FakeApiServer::start(Options::default()).await.unwrap();
         api.store().set_auto_kubelet(false);
-        cluster::load(api.store(), &example()).unwrap();
+        cluster::load(api.store(), file).unwrap();
         fs::write(folder.path().join("kubeconfig"), api.kubeconfig()).unwrap();
         // What the API server has, admitted and with uids, is also the dump.
-        let kinds = ["Node", "Pod", "Namespace", "PersistentVolume", "PersistentVolumeClaim"];
-        let others = ["StorageClass", "PodDisruptionBudget", "Service"];
-        let items: Vec<_> =
-            kinds.into_iter().chain(others).flat_map(|kind| api.store().list(kind)).collect();
+        let items: Vec<_> = KINDS.into_iter().flat_map(|kind| api.store().list(kind)).collect();
         let dump = folder.path().join("cluster.json");
         let list = serde_json::json!({"kind": "List", "apiVersion": "v1", "items": items});
         fs::write(&dump, list.to_string()).unwrap();
@@ -67,7 +89,7 @@ fn text(output: &Output) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_source_gives_the_same_answer() {
-    let sources = Sources::start().await;
+    let sources = Sources::of(&example()).await;
     for (question, part) in [
         ("explain shop/db-0", "WOULD HELP"),
         ("explain pod/db-0 -n shop --node general-3", "SHORT BY"),
@@ -98,9 +120,38 @@ async fn each_source_gives_the_same_answer() {
     sources.served.stop();
 }
 
+/// Of the 55 pending pods of a dump of 300 nodes, every sixth; `get pending` has all of them.
+#[tokio::test(flavor = "multi_thread")]
+async fn pending_pods_of_a_real_dump_have_one_account() {
+    let Some(file) = recorded::find("data/cluster-dump/mid.json.gz") else { return };
+    let sources = Sources::of(&file).await;
+    let pending = sources.ask("get pods --phase Pending -o json");
+    assert_eq!((&pending[1], &pending[2]), (&pending[0], &pending[0]));
+    let json = pending[0].split("\n\n").next().unwrap_or_default();
+    let pods: serde_json::Value = serde_json::from_str(json).unwrap();
+    let names: Vec<String> = pods["pods"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|pod| pod["nodeName"].is_null())
+        .map(|pod| {
+            let part = |name: &str| pod["key"][name].as_str().unwrap_or_default().to_owned();
+            format!("{}/{}", part("namespace"), part("name"))
+        })
+        .collect();
+    assert!(names.len() > 50, "{names:?}");
+    let questions = names.iter().step_by(6).map(|name| format!("explain {name}"));
+    for question in questions.chain(["get pending".to_owned()]) {
+        let [dump, server, kube] = sources.ask(&question);
+        assert_eq!(server, dump, "{question}: the server differs from the dump");
+        assert_eq!(kube, dump, "{question}: the API server differs from the dump");
+    }
+    sources.served.stop();
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_plugin_reads_the_current_context() {
-    let sources = Sources::start().await;
+    let sources = Sources::of(&example()).await;
     let plugin = sources.folder.path().join("kubectl-berth");
     symlink(env!("CARGO_BIN_EXE_berth"), &plugin).unwrap();
     let mut command = Command::new(&plugin);
