@@ -152,7 +152,6 @@ async fn answer(
     output::answer(args.output, &answer, || {
         let sections = what_if.map(str::to_owned).into_iter();
         let sections = sections.chain(text::sections(&drained, args.mode()));
-
         sections.collect::<Vec<_>>().join("\n\n")
     })?;
     backend.tell(&notes);

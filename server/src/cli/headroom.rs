@@ -107,7 +107,6 @@ async fn answer(
         let sections = what_if.map(str::to_owned).into_iter();
         let sections = sections.chain(text::sections(&name, args.limit, &headroom));
         let sections = sections.chain(admission::filled_in(admission()));
-
         sections.collect::<Vec<_>>().join("\n\n")
     })?;
     backend.tell(&notes);

@@ -66,7 +66,6 @@ pub(super) fn run(args: &ExplainArgs, unknown_fields: UnknownFields) -> Result<E
         .map_err(|error| CliError::Request(objects::refused(&pod, error).to_string()))?;
     output::answer(args.output, &story, || {
         let signs = if io::stdout().is_terminal() { DRAWN } else { PLAIN };
-
         text(&manifest::name_of(&pod.value), &story, now, signs)
     })?;
     Ok(ExitCode::SUCCESS)
