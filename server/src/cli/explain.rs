@@ -175,7 +175,8 @@ fn remedies(remedies: &[Remedy]) -> Option<String> {
     }
     let mut table =
         output::Table::new(&["WOULD HELP, TRIED ON A COPY", "NODES THEN", "FOR EXAMPLE"])
-            .wrapping(0);
+            .wrapping(0)
+            .dropping([2]);
     for Remedy { change, n_nodes, example_node_names, .. } in remedies {
         let examples = example_node_names.iter().take(refusals::N_EXAMPLES).cloned();
         let examples = examples.collect::<Vec<_>>().join(", ");

@@ -118,7 +118,8 @@ pub(super) fn by_cause(pending: &ListPendingResponse) -> String {
     );
     let mut table = output::Table::new(&["PODS", "NODES", "CAUSE", "WORKLOADS", "WOULD HELP"])
         .wrapping(2)
-        .dropping([3]);
+        .wrapping(4)
+        .dropping([3, 1]);
     for group in &pending.groups {
         table.add_row([
             output::grouped(group.n_pods),

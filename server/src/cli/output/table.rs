@@ -4,17 +4,19 @@ use comfy_table::{ColumnConstraint, ContentArrangement, presets};
 
 use crate::escape::printable;
 
-/// Minimum width of a wrapped column: below it the terminal may as well break the long line.
-const MIN_WRAPPED_WIDTH: u16 = 20;
+/// Width of a wrapped column at which it reads well: columns are dropped for it.
+const GOOD_WRAPPED_WIDTH: u16 = 36;
+/// Least width of a wrapped column: below it the terminal may as well break the long line.
+const LEAST_WRAPPED_WIDTH: u16 = 20;
 /// Number of blanks between two columns.
 const GAP: u16 = 2;
 
-/// Rows under headings. Cells are never broken, so that `grep` and `cut` see whole names. Only for a terminal, the column
-/// set with [`Table::wrapping`] takes several lines, and those set with [`Table::dropping`] are left out, until the table
+/// Rows under headings. Cells are never broken, so that `grep` and `cut` see whole names. Only for a terminal, columns
+/// set with [`Table::dropping`] are left out, and those set with [`Table::wrapping`] take several lines, until the table
 /// fits.
 pub(in crate::cli) struct Table {
     inner: comfy_table::Table,
-    wrapped: Option<usize>,
+    wrapped: Vec<usize>,
     dropped: Vec<usize>,
 }
 
@@ -25,12 +27,13 @@ impl Table {
         inner.load_style(presets::NOTHING);
         inner.set_content_arrangement(ContentArrangement::Disabled);
         inner.set_header(headings.iter().copied());
-        Table { inner, wrapped: None, dropped: Vec::new() }
+        Table { inner, wrapped: Vec::new(), dropped: Vec::new() }
     }
 
-    /// Lets column `index` (from 0), which has sentences and not names, take several lines on a narrow terminal.
+    /// Lets column `index` (from 0), which has sentences and not names, take several lines on a narrow terminal. Several
+    /// such columns share the room.
     pub(in crate::cli) fn wrapping(mut self, index: usize) -> Table {
-        self.wrapped = Some(index);
+        self.wrapped.push(index);
         self
     }
 
@@ -65,23 +68,11 @@ impl Table {
         lines.join("\n")
     }
 
-    /// Drops columns, and then wraps one, as far as `width` takes it.
+    /// Drops columns, and then wraps some, as far as `width` takes it.
     fn fit(&self, table: &mut comfy_table::Table, width: u16) {
         let mut widths = table.column_max_content_widths();
-        let taken = |widths: &[u16]| {
-            let gaps = GAP.saturating_mul(u16::try_from(widths.len()).unwrap_or(u16::MAX));
-            widths.iter().fold(gaps.saturating_sub(GAP), |sum, width| sum.saturating_add(*width))
-        };
-        let least = |widths: &[u16]| {
-            let mut widths = widths.to_vec();
-            if let Some(width) = self.wrapped.and_then(|index| widths.get_mut(index)) {
-                *width = (*width).min(MIN_WRAPPED_WIDTH);
-            }
-            widths.retain(|width| *width > 0);
-            taken(&widths)
-        };
         for index in &self.dropped {
-            if least(&widths) <= width {
+            if self.taken(&widths, GOOD_WRAPPED_WIDTH) <= width {
                 break;
             }
             if let (Some(column), Some(width)) = (table.column_mut(*index), widths.get_mut(*index))
@@ -90,17 +81,30 @@ impl Table {
                 *width = 0;
             }
         }
-        let Some(wrapped) = self.wrapped.filter(|_| least(&widths) <= width) else {
+        if self.wrapped.is_empty() || self.taken(&widths, LEAST_WRAPPED_WIDTH) > width {
             return;
-        };
+        }
         for (index, column) in table.column_iter_mut().enumerate() {
-            if index != wrapped && widths.get(index).is_some_and(|width| *width > 0) {
+            let is_shown = widths.get(index).is_some_and(|width| *width > 0);
+            if is_shown && !self.wrapped.contains(&index) {
                 column.set_constraint(ColumnConstraint::ContentWidth);
             }
         }
         table.set_content_arrangement(ContentArrangement::Dynamic);
         // The outer margins are removed below.
         table.set_width(width.saturating_add(GAP));
+    }
+
+    /// The width of the table if its wrapped columns have no more than `wrapped` each; hidden columns have 0.
+    fn taken(&self, widths: &[u16], wrapped: u16) -> u16 {
+        let least = |(index, width): (usize, &u16)| match self.wrapped.contains(&index) {
+            true => (*width).min(wrapped),
+            false => *width,
+        };
+        let shown = widths.iter().enumerate().map(least).filter(|width| *width > 0);
+        shown
+            .fold(0, |sum: u16, width| sum.saturating_add(width).saturating_add(GAP))
+            .saturating_sub(GAP)
     }
 }
 
@@ -125,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_wrapping_column_is_fitted_to_the_terminal() {
+    fn only_wrapping_columns_are_fitted_to_the_terminal() {
         let name = "default/".to_owned() + &"n".repeat(30);
         let mut table = Table::new(&["POD", "MESSAGE", "NODE"]).wrapping(1);
         let message = "0/4 nodes are available: 1 node(s) were unschedulable, 3 Insufficient cpu.";
@@ -138,6 +142,10 @@ mod tests {
         for word in message.split_whitespace() {
             assert!(words.contains(&word), "{word} is broken in\n{text}");
         }
+        let mut two = Table::new(&["CAUSE", "NODES", "WOULD HELP"]).wrapping(0).wrapping(2);
+        two.add_row([message, "12 of 300", message]);
+        let text = two.text_for(Some(80));
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
         // Too narrow for a sentence: nothing is wrapped.
         assert_eq!(table.text_for(Some(60)), table.text_for(None));
     }
@@ -152,7 +160,7 @@ mod tests {
         let headings = |width| table().text_for(width).lines().next().map(str::to_owned).unwrap();
         assert_eq!(headings(None), "POD         SCORE  BEST  MESSAGE");
         assert_eq!(headings(Some(80)), "POD         SCORE  BEST  MESSAGE");
-        assert_eq!(headings(Some(44)), "POD         SCORE  MESSAGE");
+        assert_eq!(headings(Some(55)), "POD         SCORE  MESSAGE");
         let narrow = table().text_for(Some(38));
         assert_eq!(narrow.lines().next(), Some("POD         MESSAGE"), "{narrow}");
         assert!(narrow.lines().all(|line| line.chars().count() <= 38), "{narrow}");
