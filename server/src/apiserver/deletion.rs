@@ -3,17 +3,17 @@
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::{DeleteParams, Preconditions};
+use serde_json::Value;
 
 use super::binding::PodName;
 use super::call::{CallFailure, repeated};
 use super::leadership::Mandate;
-use super::status::{self, is_gone, patch_status};
+use super::status::{is_gone, patch_status};
 
 /// Marks the pod with condition `DisruptionTarget` and then deletes it, with its own grace period. If the pod is gone,
 /// or another one has its name, that is success: nothing is left to evict.
 ///
-/// `scheduler_name` is that of the preemptor's profile, `now` the wall clock in seconds since 1970. The delete is a
-/// plain one, like kube-scheduler's: disruption budgets were considered when the victims were chosen.
+/// `mark` is the patch of [`status::disruption_target`](super::status::disruption_target). The delete is a plain one, like kube-scheduler's: disruption budgets were considered when the victims were chosen.
 ///
 /// # Errors
 /// [`CallFailure`]; the victim may be marked, or even deleted, then. To evict it again is harmless.
@@ -21,11 +21,9 @@ pub async fn evict(
     client: &kube::Client,
     mandate: &Mandate,
     victim: &PodName,
-    scheduler_name: &str,
-    now: i64,
+    mark: &Value,
 ) -> Result<(), CallFailure> {
-    let mark = status::disruption_target(scheduler_name, now);
-    match patch_status(client, mandate, victim, &mark).await {
+    match patch_status(client, mandate, victim, mark).await {
         Ok(()) => delete(client, mandate, victim).await,
         Err(failure) if is_gone(&failure) => Ok(()),
         Err(failure) => Err(failure),

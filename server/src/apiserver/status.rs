@@ -79,10 +79,7 @@ pub fn unscheduled(
             "lastProbeTime": null,
             "lastTransitionTime": since.unwrap_or_else(|| Time::from_unix_seconds(now)),
         });
-        // API servers before 1.33 do not count generations of pods.
-        if found.generation > 0 {
-            condition["observedGeneration"] = found.generation.into();
-        }
+        set_generation(&mut condition, found.generation);
         status.insert("conditions".to_owned(), json!([condition]));
     }
     if let Some(value) = nomination(&current.nominated_node_name, nominated) {
@@ -114,17 +111,27 @@ fn nomination(current: &str, wanted: &NominatedNode) -> Option<Value> {
     }
 }
 
-/// The patch that marks a victim of preemption (S-PRE-23); `scheduler_name` is that of the preemptor's profile.
+/// The patch that marks a victim of preemption (S-PRE-23, L-COND-1). `scheduler_name` is that of the preemptor's profile,
+/// `generation` the victim's, 0 if it is not known, and `now` the wall clock in seconds since 1970.
 #[must_use]
-pub fn disruption_target(scheduler_name: &str, now: i64) -> Value {
-    json!({ "conditions": [{
+pub fn disruption_target(scheduler_name: &str, generation: i64, now: i64) -> Value {
+    let mut condition = json!({
         "type": DISRUPTION_TARGET,
         "status": "True",
         "reason": "PreemptionByScheduler",
         "message": format!("{scheduler_name}: preempting to accommodate a higher priority pod"),
         "lastProbeTime": null,
         "lastTransitionTime": Time::from_unix_seconds(now),
-    }]})
+    });
+    set_generation(&mut condition, generation);
+    json!({ "conditions": [condition] })
+}
+
+/// API servers before 1.33 do not count generations of pods.
+fn set_generation(condition: &mut Value, generation: i64) {
+    if generation > 0 {
+        condition["observedGeneration"] = generation.into();
+    }
 }
 
 /// Writes `status` into the pod's status. Sent again when an answer is lost, which is harmless.
@@ -235,8 +242,11 @@ mod tests {
 
     #[test]
     fn a_victim_is_marked_in_the_words_of_kube_scheduler() {
-        let patch = disruption_target("berth", 0);
+        let patch = disruption_target("berth", 3, 0);
         let condition = &patch["conditions"][0];
+        assert_eq!(condition["observedGeneration"], 3);
+        let unknown = disruption_target("berth", 0, 0);
+        assert!(unknown["conditions"][0].get("observedGeneration").is_none(), "{unknown}");
         assert_eq!(condition["reason"], "PreemptionByScheduler");
         assert_eq!(condition["message"], "berth: preempting to accommodate a higher priority pod");
     }

@@ -69,8 +69,9 @@ impl Eviction {
         let name = named(victim);
         // S-PRE-23: a victim whose binding was not sent yet is not deleted: it goes back into the queue.
         if !shared.cancel(&victim.pod, &victim.uid) {
-            let now = clock::unix_seconds();
-            let evicted = deletion::evict(&shared.client, mandate, &name, &preemptor.profile, now);
+            let (generation, now) = (generation(shared, &victim.pod), clock::unix_seconds());
+            let mark = status::disruption_target(&preemptor.profile, generation, now);
+            let evicted = deletion::evict(&shared.client, mandate, &name, &mark);
             if let Err(failure) = evicted.await {
                 let victim = victim.pod.to_string();
                 let reason = format!("its victim `{}`: {failure}", escape::printable(&victim));
@@ -110,6 +111,12 @@ pub(super) async fn clear_nominations(
             Ok(()) | Err(_) => {}
         }
     }
+}
+
+/// The pod's generation as the feed reported it; 0 if it is not known.
+fn generation(shared: &Shared, pod: &PodKey) -> i64 {
+    let known = shared.cluster().pod_named(pod).and_then(|(pod, _)| pod.reported());
+    known.and_then(|pod| pod.metadata).map_or(0, |metadata| metadata.generation)
 }
 
 fn named(victim: &Victim) -> PodName {

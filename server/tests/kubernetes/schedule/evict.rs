@@ -37,7 +37,7 @@ async fn while_victims_go_the_node_is_promised_and_nobody_is_evicted_twice() {
     let world = World::with(Options { grace_scale: 1.0, ..Options::default() }).await;
     world.node("n1", 2);
     let low = json!({"priority": -1, "terminationGracePeriodSeconds": 2});
-    world.pod_with("low", "2", low, json!({}));
+    world.pod_with("low", "2", low, json!({"generation": 7}));
     let _instance = world.start(fast_options()).await;
     until("the low one is bound", || world.node_of("low") == "n1").await;
     world.pod_with("high", "2", json!({"priority": 10}), json!({}));
@@ -48,6 +48,7 @@ async fn while_victims_go_the_node_is_promised_and_nobody_is_evicted_twice() {
         (text(&target["status"]), text(&target["reason"])),
         ("True".into(), "PreemptionByScheduler".into())
     );
+    assert_eq!(target["observedGeneration"], 7);
     assert_eq!(target["message"], "berth: preempting to accommodate a higher priority pod");
     assert_eq!(
         world.get("low")["metadata"]["deletionGracePeriodSeconds"],

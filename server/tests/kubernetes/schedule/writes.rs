@@ -4,7 +4,9 @@ use berth_proto::core_v1;
 use berth_server::apiserver::binding::{BindError, PodName, bind};
 use berth_server::apiserver::deletion::evict;
 use berth_server::apiserver::leadership::Mandate;
-use berth_server::apiserver::status::{NominatedNode, is_gone, nominated, patch_status};
+use berth_server::apiserver::status::{
+    NominatedNode, disruption_target, is_gone, nominated, patch_status,
+};
 use serde_json::json;
 
 use crate::schedule::world::{World, text};
@@ -69,22 +71,23 @@ async fn an_eviction_is_marked_first_and_never_hits_a_successor() {
     let (world, client) = world_and_client().await;
     world.api.store().set_auto_kubelet(false);
     let victim = named(&world.pod_with("victim", "1", json!({"nodeName": "n1"}), json!({})));
+    let mark = disruption_target("berth", 1, 0);
     let former = PodName { uid: "another".to_owned(), ..victim.clone() };
     assert_eq!(
-        evict(&client, &Mandate::unlimited(), &former, "berth", 0).await,
+        evict(&client, &Mandate::unlimited(), &former, &mark).await,
         Ok(()),
         "it is gone, as it was to be"
     );
     assert!(world.condition("victim", "DisruptionTarget").is_null());
     world.api.faults().lose_answer(0.5);
-    assert_eq!(evict(&client, &Mandate::unlimited(), &victim, "berth", 0).await, Ok(()));
+    assert_eq!(evict(&client, &Mandate::unlimited(), &victim, &mark).await, Ok(()));
     world.api.faults().none();
     assert_eq!(world.condition("victim", "DisruptionTarget")["reason"], "PreemptionByScheduler");
     let metadata = world.get("victim")["metadata"].clone();
     assert!(!metadata["deletionTimestamp"].is_null());
     assert_eq!(metadata["deletionGracePeriodSeconds"], 30, "the pod's own");
     let nobody = PodName { name: "nobody".to_owned(), ..victim };
-    assert_eq!(evict(&client, &Mandate::unlimited(), &nobody, "berth", 0).await, Ok(()));
+    assert_eq!(evict(&client, &Mandate::unlimited(), &nobody, &mark).await, Ok(()));
 }
 
 #[tokio::test(flavor = "multi_thread")]
