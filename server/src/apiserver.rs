@@ -1,5 +1,6 @@
 //! The connection to the API server, and everything that Berth writes to it. `feed/kube.rs` reads from it.
 
+pub(crate) mod causes;
 pub mod connect;
 mod connection;
 pub mod call;

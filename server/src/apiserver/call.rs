@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::time::Duration;
 
+use super::causes::with_causes;
 use super::leadership::Mandate;
 use crate::{clock, escape};
 
@@ -135,28 +136,13 @@ fn failure(error: &kube::Error) -> CallFailure {
             code: Some(status.code),
             reason: shown(&format!("status {}: {}", status.code, status.message)),
         },
-        other => CallFailure::Unknown { code: None, reason: shown(&causes(other)) },
+        other => CallFailure::Unknown { code: None, reason: shown(&with_causes(other)) },
     }
 }
 
 /// Whether a server with this answer has done nothing. One that timed out may have done something.
 fn is_refusal(code: u16) -> bool {
     (400..500).contains(&code) && code != 408
-}
-
-/// The error with its causes, since the outer texts of the client say little.
-fn causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let inner = error.to_string();
-        if !text.contains(&inner) {
-            text.push_str(": ");
-            text.push_str(&inner);
-        }
-        cause = error.source();
-    }
-    text
 }
 
 fn shown(text: &str) -> String {

@@ -1,7 +1,6 @@
 //! Connect: creates the client of the API server, from inside the cluster or by a kubeconfig.
 
 use std::env;
-use std::error::Error;
 use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,6 +9,7 @@ use kube::config::{InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigErro
 use kube::{Client, Config};
 
 use super::KubeOptions;
+use super::causes::with_causes;
 use crate::escape::printable;
 
 /// Variable that the kubelet sets in every pod.
@@ -53,7 +53,7 @@ pub enum ConnectError {
         source: KubeconfigError,
     },
     /// Credentials or certificates cannot be used.
-    #[error("cannot use the credentials for the API server: {}", first_line(&chain(source.as_ref())))]
+    #[error("cannot use the credentials for the API server: {}", first_line(&with_causes(source.as_ref())))]
     Credentials {
         /// The error in them.
         source: Box<kube::Error>,
@@ -190,7 +190,7 @@ fn of_context(kubeconfig: &Kubeconfig, name: &str) -> Vec<PathBuf> {
 /// The error in a kubeconfig with its line. The parser's own text shows the lines around an error, and in a kubeconfig
 /// those contain tokens, passwords and keys.
 fn without_secrets(error: &KubeconfigError) -> String {
-    let KubeconfigError::Parse(error) = error else { return first_line(&chain(error)) };
+    let KubeconfigError::Parse(error) = error else { return first_line(&with_causes(error)) };
     match error.location() {
         Some(at) => {
             format!("line {}, column {}: not what is expected there", at.line(), at.column())
@@ -201,22 +201,6 @@ fn without_secrets(error: &KubeconfigError) -> String {
 
 fn first_line(text: &str) -> String {
     printable(text.lines().next().unwrap_or_default()).into_owned()
-}
-
-/// An error with its causes, as one line.
-pub(crate) fn chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        // Many errors quote their cause already.
-        if !text.contains(&cause_text) {
-            text.push_str(": ");
-            text.push_str(&cause_text);
-        }
-        source = cause.source();
-    }
-    text
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use kube::client::Body;
 
 use super::answer::Refusal;
 use super::failure::Failure;
-use crate::apiserver::connect::chain;
+use crate::apiserver::causes::with_causes;
 use crate::escape::printable;
 
 /// Maximum number of bytes of a refusal that are read.
@@ -101,5 +101,5 @@ impl Stream {
 }
 
 fn readable(error: &kube::Error) -> String {
-    printable(&chain(error)).into_owned()
+    printable(&with_causes(error)).into_owned()
 }
