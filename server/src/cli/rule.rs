@@ -41,7 +41,7 @@ pub fn run(args: &RuleArgs) -> Result<ExitCode, CliError> {
             )));
         }
     }
-    output::print(&texts.join("\n\n"))?;
+    output::show(&texts.join("\n\n"))?;
     Ok(ExitCode::SUCCESS)
 }
 
