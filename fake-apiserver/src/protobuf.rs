@@ -119,7 +119,7 @@ fn unread(message: &DynamicMessage, is_kept: &dyn Fn(u32) -> bool) -> Option<Str
     let is_written = |field: &&UnknownField| {
         let mut bytes = Vec::new();
         field.encode(&mut bytes);
-        is_kept(field.number()) && !is_zero(&bytes)
+        is_kept(field.number()) && !is_zero(&bytes, MAX_DEPTH)
     };
     if let Some(field) = message.unknown_fields().find(is_written) {
         return Some(format!("field {} of {}", field.number(), message.descriptor().name()));
@@ -128,8 +128,11 @@ fn unread(message: &DynamicMessage, is_kept: &dyn Fn(u32) -> bool) -> Option<Str
     fields.find_map(|(_, value)| unread_in(value))
 }
 
+/// Depth of messages in a field that is looked into; a deeper one is taken for written.
+const MAX_DEPTH: u8 = 16;
+
 /// Whether all fields of the bytes are zero: Go writes fields that were never set, and messages of such fields.
-fn is_zero(mut bytes: &[u8]) -> bool {
+fn is_zero(mut bytes: &[u8], depth: u8) -> bool {
     while !bytes.is_empty() {
         let Ok(key) = decode_varint(&mut bytes) else { return false };
         let Ok(number) = decode_varint(&mut bytes) else { return false };
@@ -137,7 +140,7 @@ fn is_zero(mut bytes: &[u8]) -> bool {
             (0, Ok(0)) => {}
             (2, Ok(length)) => {
                 let Some((inner, rest)) = bytes.split_at_checked(length) else { return false };
-                if !is_zero(inner) {
+                if depth == 0 || !is_zero(inner, depth - 1) {
                     return false;
                 }
                 bytes = rest;
@@ -166,6 +169,20 @@ mod tests {
         let unknown =
             runtime::Unknown { type_meta: Some(type_meta), raw, ..runtime::Unknown::default() };
         [ENVELOPE_MAGIC.to_vec(), unknown.encode_to_vec()].concat()
+    }
+
+    /// Each level of the field adds two to five bytes.
+    #[test]
+    fn a_field_of_any_depth_is_looked_into_without_deep_recursion() {
+        let mut field: Vec<u8> = Vec::new();
+        for _ in 0..20_000 {
+            let mut outer = vec![0x0a];
+            prost::encoding::encode_varint(field.len() as u64, &mut outer);
+            outer.extend(&field);
+            field = outer;
+        }
+        assert!(!is_zero(&field, MAX_DEPTH));
+        assert!(is_zero(&[0x0a, 2, 0x0a, 0], MAX_DEPTH));
     }
 
     #[test]
