@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use berth_client::Client;
 use berth_proto::berth_v1::ExplainRequest;
+use berth_proto::berth_v1::delta::Change;
 use berth_proto::core_v1::Pod;
 use berth_synthetic::cluster::{ClusterSpec, SyntheticCluster};
 use berth_synthetic::workload::{self, WorkloadSpec};
@@ -137,15 +138,17 @@ async fn compare(args: &DemoArgs) -> Result<(), CliError> {
     let url = format!("http://{}", server.grpc_address());
     let client = Client::connect(&url, 1).await.map_err(failed)?;
     let n_nodes = index(args.nodes);
-    let n_objects = to_u64(compare::objects(n_nodes).count());
+    let objects: Vec<Change> = compare::objects(n_nodes).collect();
+    let n_objects = to_u64(objects.len());
     let progress = Progress::start("feeding the cluster of the comparison", n_objects);
-    let fed = client.feed(compare::objects(n_nodes), progress.callback()).await;
+    let fed = client.feed(objects.into_iter(), progress.callback()).await;
     progress.finish();
     fed.map_err(failed)?;
     let measured = compare::measure(server.cluster(), &client).await;
     drop(client);
     server.shutdown().await;
-    Ok(output::show(&format!("\n{}", measured?.text()))?)
+    let measured = measured.map_err(failed)?;
+    Ok(output::show(&format!("\n{}", measured.text()))?)
 }
 
 /// SIGTERM and Ctrl-C, either of which ends the demo.

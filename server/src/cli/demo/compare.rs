@@ -12,7 +12,6 @@ use berth_synthetic::baseline::kube_scheduler::times;
 use berth_synthetic::baseline::{N_NODES, Workload, node, object, pod};
 
 use super::story::time;
-use crate::cli::CliError;
 use crate::cli::output::{Table, count};
 use crate::clock;
 
@@ -47,8 +46,7 @@ pub(super) fn objects(n_nodes: usize) -> impl Iterator<Item = Change> + Send + '
 ///
 /// # Errors
 /// A call that failed.
-pub(super) async fn measure(cluster: &Cluster, client: &Client) -> Result<Comparison, CliError> {
-    let failed = |error: &dyn std::fmt::Display| CliError::Request(error.to_string());
+pub(super) async fn measure(cluster: &Cluster, client: &Client) -> Result<Comparison, String> {
     let policy = Policy::default();
     let (mut inside, mut over_socket) = (Vec::new(), Vec::new());
     let mut placement = client.placement(0);
@@ -57,14 +55,14 @@ pub(super) async fn measure(cluster: &Cluster, client: &Client) -> Result<Compar
         let began = clock::now();
         let decided = decide(cluster, &policy, &incoming);
         let decided_at = clock::now();
-        decided.map_err(|error| failed(&error))?;
+        decided.map_err(|error| error.to_string())?;
         let request = wire::PlaceRequest {
             pod: Some(incoming.into()),
             mode: PlaceMode::DryRun.into(),
             ..wire::PlaceRequest::default()
         };
         let sent = clock::now();
-        placement.place(request).await.map_err(|status| failed(&status.message()))?;
+        placement.place(request).await.map_err(|status| status.message().to_owned())?;
         over_socket.push(clock::now() - sent);
         inside.push(decided_at - began);
     }
