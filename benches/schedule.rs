@@ -82,12 +82,12 @@ impl Instance {
 fn main() -> anyhow::Result<()> {
     let wanted: Vec<String> = std::env::args().skip(1).filter(|it| !it.starts_with('-')).collect();
     let is_wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|it| name.contains(it));
-    // Of the API server, which outlives the schedulers.
+    // The API server has a runtime of its own, since it outlives the schedulers.
     let runtime = tokio::runtime::Runtime::new()?;
     let start = || -> anyhow::Result<FakeApiServer> {
         let api = runtime.block_on(FakeApiServer::start(Options::default()))?;
         api.store().set_auto_kubelet(true);
-        add_namespace(api.store(), "default").map_err(|refusal| anyhow::anyhow!("{refusal}"))?;
+        add_namespace(api.store(), "default")?;
         Ok(api)
     };
     if is_wanted("bind") {
@@ -107,7 +107,7 @@ fn say(line: &str) -> anyhow::Result<()> {
 }
 
 fn fill(api: &FakeApiServer, n_pods: usize) -> anyhow::Result<()> {
-    add_synthetic(api.store(), N_NODES, n_pods, "berth").map_err(|it| anyhow::anyhow!("{it}"))
+    Ok(add_synthetic(api.store(), N_NODES, n_pods, "berth")?)
 }
 
 fn n_bound(api: &FakeApiServer) -> usize {
@@ -139,9 +139,7 @@ fn bind(api: &FakeApiServer) -> anyhow::Result<()> {
 
 /// Nodes that are full of pods of low priority, and pods of high priority that fit nowhere else.
 fn preempt(api: &FakeApiServer, latency: Duration) -> anyhow::Result<()> {
-    let create = |object| {
-        api.store().create(object).map_err(|refusal| anyhow::anyhow!("{refusal}")).map(drop)
-    };
+    let create = |object| api.store().create(object).map(drop);
     let pod = |name: String, cpu: &str, priority: i32, node: &str| {
         let mut pod = json!({
             "apiVersion": "v1", "kind": "Pod",
@@ -205,10 +203,7 @@ fn takeover(api: &FakeApiServer) -> anyhow::Result<()> {
         let is_killed = n % 2 == 0;
         let began = Instant::now();
         let end = std::thread::spawn(move || if is_killed { leader.kill() } else { leader.stop() });
-        let create = |n: usize| -> anyhow::Result<()> {
-            let created = api.store().create(synthetic_pod(n, "berth"));
-            created.map(drop).map_err(|refusal| anyhow::anyhow!("{refusal}"))
-        };
+        let create = |n: usize| api.store().create(synthetic_pod(n, "berth")).map(drop);
         while !next.scheduler.is_leading() {
             if began.elapsed() > PATIENCE {
                 bail!("nobody leads");

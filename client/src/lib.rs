@@ -89,7 +89,7 @@ impl ClientError {
 /// Why a connection failed, in words.
 fn cause(url: &str, error: &tonic::transport::Error) -> String {
     let cause = root_cause(error);
-    // What rustls makes of a server that answers a handshake with anything else.
+    // rustls' word for an answer that is no TLS record, such as that of an HTTP server without TLS.
     if url.starts_with("https://") && cause.contains("InvalidContentType") {
         let plain = url.replacen("https", "http", 1);
         return format!("the server does not speak TLS; without it, its address is `{plain}`");

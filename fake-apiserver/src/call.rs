@@ -92,7 +92,7 @@ impl Call {
         })
     }
 
-    /// What to do about fields that Kubernetes does not know.
+    /// The treatment of unknown fields that the query asks for.
     pub(crate) fn field_validation(&self) -> Result<FieldValidation, Refusal> {
         FieldValidation::parse(self.query.get("fieldValidation"))
     }

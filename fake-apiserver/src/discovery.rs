@@ -92,7 +92,7 @@ fn entries(row: &Resource) -> Vec<Value> {
     all
 }
 
-/// What `kubectl get all` shows.
+/// The groups of kinds that a kind is in: `kubectl get all` lists those of `all`.
 fn categories(row: &Resource) -> &'static [&'static str] {
     match row.kind {
         "Pod"

@@ -15,10 +15,8 @@ pub(crate) fn respond(path: &str) -> Option<ApiResponse> {
 
 /// The path of a group's version, without its first slash: `api/v1`, `apis/apps/v1`.
 fn path_of(row: &Resource) -> String {
-    match row.group {
-        "" => format!("api/{}", row.version),
-        group => format!("apis/{group}/{}", row.version),
-    }
+    let prefix = if row.group.is_empty() { "api" } else { "apis" };
+    format!("{prefix}/{}", row.api_version())
 }
 
 fn versions() -> Map<String, Value> {

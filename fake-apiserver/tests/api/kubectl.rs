@@ -1,4 +1,4 @@
-//! What kubectl asks for beyond other clients: tables, the documents that it reads before it writes, and validation.
+//! Requests that only kubectl makes: lists as tables, OpenAPI documents, and writes with validation of field names.
 
 use serde_json::json;
 

@@ -19,7 +19,7 @@ pub struct Timeline {
     slices: Vec<Slice>,
 }
 
-/// What was answered in one slice.
+/// The requests that were answered within one slice of the run.
 #[derive(Debug, Clone)]
 pub struct Slice {
     /// Pods with a decision.
@@ -77,10 +77,10 @@ impl Timeline {
     /// Adds the requests of another caller of the same run.
     pub fn merge(&mut self, mut other: Timeline) {
         while self.slice_length < other.slice_length {
-            self.halve();
+            self.coarsen();
         }
         while other.slice_length < self.slice_length {
-            other.halve();
+            other.coarsen();
         }
         for (index, slice) in other.slices.iter().enumerate() {
             match self.slices.get_mut(index) {
@@ -95,7 +95,7 @@ impl Timeline {
             usize::try_from(since_start.as_nanos() / length.as_nanos().max(1)).unwrap_or(usize::MAX)
         };
         while index_at(self.slice_length) >= MAX_SLICES {
-            self.halve();
+            self.coarsen();
         }
         let index = index_at(self.slice_length);
         if index >= self.slices.len() {
@@ -105,7 +105,7 @@ impl Timeline {
     }
 
     /// Doubles the length of the slices.
-    fn halve(&mut self) {
+    fn coarsen(&mut self) {
         self.slice_length *= 2;
         let pairs = self.slices.chunks(2).map(|pair| {
             let mut sum = pair[0].clone();

@@ -5,6 +5,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use jiff::Timestamp;
 use serde::Serialize;
 
+use super::number::counted;
+
 /// Version, time, machine and command of a report.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Made {
@@ -46,8 +48,7 @@ fn command(mut args: impl Iterator<Item = String>) -> String {
 
 fn machine() -> String {
     let n_threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let threads =
-        if n_threads == 1 { "1 thread".to_owned() } else { format!("{n_threads} threads") };
+    let threads = counted(n_threads as u64, "thread");
     let processor = std::fs::read_to_string("/proc/cpuinfo").ok().and_then(|text| {
         let line = text.lines().find(|line| line.starts_with("model name"))?;
         Some(line.split_once(':')?.1.trim().to_owned())

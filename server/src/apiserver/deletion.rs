@@ -13,7 +13,8 @@ use super::status::{is_gone, patch_status};
 /// Marks the pod with condition `DisruptionTarget` and then deletes it, with its own grace period. If the pod is gone,
 /// or another one has its name, that is success: nothing is left to evict.
 ///
-/// `mark` is the patch of [`status::disruption_target`](super::status::disruption_target). The delete is a plain one, like kube-scheduler's: disruption budgets were considered when the victims were chosen.
+/// `mark` is the patch of [`status::disruption_target`](super::status::disruption_target). The delete is a plain one,
+/// like kube-scheduler's: disruption budgets were considered when the victims were chosen.
 ///
 /// # Errors
 /// [`CallFailure`]; the victim may be marked, or even deleted, then. To evict it again is harmless.

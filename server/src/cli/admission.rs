@@ -31,7 +31,7 @@ pub(super) fn names(entries: &[BatchEntry]) -> Vec<String> {
     entries.iter().map(name).collect()
 }
 
-/// What admission did to entries, each with the name of its pod.
+/// Pairs each admission with the name of the pod that it is about.
 pub(super) fn named<'a>(
     admissions: &'a [Admission],
     names: &'a [String],

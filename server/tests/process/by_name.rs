@@ -120,7 +120,8 @@ async fn each_source_gives_the_same_answer() {
     sources.served.stop();
 }
 
-/// Of the 55 pending pods of a dump of 300 nodes, every sixth; `get pending` has all of them.
+/// The dump has 300 nodes and 55 pending pods. Every sixth of these is explained, since each answer takes a while;
+/// `get pending` is about all.
 #[tokio::test(flavor = "multi_thread")]
 async fn pending_pods_of_a_real_dump_have_one_account() {
     let Some(file) = recorded::find("data/cluster-dump/mid.json.gz") else { return };

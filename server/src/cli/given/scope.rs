@@ -30,7 +30,7 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// What becomes of the pods of `--what-if`: those that wait are asked about with the others.
+    /// Whether pods of `--what-if` without a node are placed first, or, with all pending pods, asked about too.
     pub(in crate::cli) fn supposed(&self) -> SupposedPods {
         match self {
             Scope::Named(_) => SupposedPods::Placed,
