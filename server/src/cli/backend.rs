@@ -111,6 +111,21 @@ impl BackendArgs {
         Ok(backend)
     }
 
+    /// Opens the source, asks it, and closes it, whatever the outcome. See [`BackendArgs::open`].
+    pub(super) async fn ask<T>(
+        &self,
+        what_if: &WhatIfArgs,
+        input: &InputArgs,
+        supposed_pods: SupposedPods,
+        is_asked_for: impl Fn(&core_v1::Pod) -> bool + Sync,
+        question: impl AsyncFnOnce(&mut Backend) -> Result<T, CliError>,
+    ) -> Result<T, CliError> {
+        let mut backend = self.open(what_if, input, supposed_pods, is_asked_for).await?;
+        let answered = question(&mut backend).await;
+        backend.close().await;
+        answered
+    }
+
     fn wire_tie_break(&self) -> Option<wire::TieBreak> {
         let rule = match self.tie_break {
             Some(TieBreakRule::Lexicographic) => wire::TieBreakRule::Lexicographic,

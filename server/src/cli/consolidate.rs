@@ -8,15 +8,14 @@ use berth_proto::berth_v1::{
     ConsolidateRequest, ConsolidateResponse, ConsolidationStep, Disruption, KeptNode, NodePrices,
     Savings,
 };
-use serde::Serialize;
 
 use super::CliError;
-use super::backend::{self, BackendArgs};
+use super::backend::{self, Backend, BackendArgs};
 use super::drain::rules::{NodeArgs, PodArgs};
 use super::drain::text;
 use super::input::InputArgs;
 use super::lifecycle::moment::NowArgs;
-use super::output::{self, Format};
+use super::output::{self, Answered, Format};
 use super::what_if::{SupposedPods, WhatIfArgs};
 
 const EXIT_STATUS: &str = "\
@@ -63,18 +62,6 @@ pub struct ConsolidateArgs {
     output: Format,
 }
 
-/// Output for programs: the response of `Consolidate`, with the suppositions and notes.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct ConsolidateOutput<'a> {
-    #[serde(flatten)]
-    planned: &'a ConsolidateResponse,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    what_if: Option<&'a str>,
-    #[serde(skip_serializing_if = "<[String]>::is_empty")]
-    notes: &'a [String],
-}
-
 fn parse_price(text: &str) -> Result<(String, f64), String> {
     let expected = || "expected VALUE=PRICE with a price from 0, such as m5.large=0.096".to_owned();
     let (value, price) = text.split_once('=').ok_or_else(expected)?;
@@ -89,18 +76,17 @@ fn parse_price(text: &str) -> Result<(String, f64), String> {
 /// An unknown node, an impossible supposition, a cluster that cannot be read.
 pub async fn run(args: ConsolidateArgs) -> Result<ExitCode, CliError> {
     let (what_if, supposed) = (&args.what_if, SupposedPods::Placed);
-    let backend = args.backend.open(what_if, &args.input, supposed, |_| false).await?;
-    let planned = backend.consolidate(request(&args)).await;
-    let (what_if, notes) = (backend.what_if().map(str::to_owned), backend.notes());
+    let question = async |backend: &mut Backend| answer(&args, backend).await;
+    args.backend.ask(what_if, &args.input, supposed, |_| false, question).await
+}
+
+async fn answer(args: &ConsolidateArgs, backend: &Backend) -> Result<ExitCode, CliError> {
+    let planned = backend.consolidate(request(args)).await;
+    let (what_if, notes) = (backend.what_if(), backend.notes());
     backend.tell(&notes);
-    backend.close().await;
     let planned = planned?;
-    let answer =
-        ConsolidateOutput { planned: &planned, what_if: what_if.as_deref(), notes: &notes };
-    output::answer(args.output, &answer, || {
-        let sections: Vec<String> = what_if.iter().cloned().chain(sections(&planned)).collect();
-        sections.join("\n\n")
-    })?;
+    let answer = Answered { answer: &planned, what_if, notes: &notes };
+    output::answer(args.output, &answer, || output::sections(what_if, sections(&planned)))?;
     Ok(if planned.steps.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 

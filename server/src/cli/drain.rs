@@ -6,13 +6,12 @@ pub(super) mod text;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use berth_proto::berth_v1::{DrainMode, SimulateDrainRequest, SimulateDrainResponse};
-use serde::Serialize;
+use berth_proto::berth_v1::{DrainMode, SimulateDrainRequest};
 
 use super::backend::{self, Backend, BackendArgs};
 use super::input::InputArgs;
 use super::lifecycle::moment::NowArgs;
-use super::output::{self, Format};
+use super::output::{self, Answered, Format};
 use super::what_if::{SupposedPods, WhatIfArgs};
 use super::{CliError, lenient, manifest};
 use crate::feed::file::{Dump, UnknownFields};
@@ -96,18 +95,6 @@ impl DrainArgs {
     }
 }
 
-/// Output for programs: the response of `SimulateDrain`, with the suppositions and notes.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct DrainOutput<'a> {
-    #[serde(flatten)]
-    drained: &'a SimulateDrainResponse,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    what_if: Option<&'a str>,
-    #[serde(skip_serializing_if = "<[String]>::is_empty")]
-    notes: &'a [String],
-}
-
 /// Runs the command: the status is 1 if a node cannot be emptied.
 ///
 /// # Errors
@@ -115,10 +102,8 @@ struct DrainOutput<'a> {
 pub async fn run(args: DrainArgs) -> Result<ExitCode, CliError> {
     let node_names = args.node_names(args.backend.lenient.unknown_fields())?;
     let (what_if, supposed) = (&args.what_if, SupposedPods::Placed);
-    let backend = args.backend.open(what_if, &args.input, supposed, |_| false).await?;
-    let answered = answer(&args, node_names, &backend).await;
-    backend.close().await;
-    answered
+    let question = async |backend: &mut Backend| answer(&args, node_names, backend).await;
+    args.backend.ask(what_if, &args.input, supposed, |_| false, question).await
 }
 
 /// The names of the nodes of a file, which holds nothing else.
@@ -148,11 +133,9 @@ async fn answer(
 ) -> Result<ExitCode, CliError> {
     let drained = backend.simulate_drain(args.request(node_names)).await?;
     let (what_if, notes) = (backend.what_if(), backend.notes());
-    let answer = DrainOutput { drained: &drained, what_if, notes: &notes };
+    let answer = Answered { answer: &drained, what_if, notes: &notes };
     output::answer(args.output, &answer, || {
-        let sections = what_if.map(str::to_owned).into_iter();
-        let sections = sections.chain(text::sections(&drained, args.mode()));
-        sections.collect::<Vec<_>>().join("\n\n")
+        output::sections(what_if, text::sections(&drained, args.mode()))
     })?;
     backend.tell(&notes);
     let all_go = drained.nodes.iter().all(|node| node.removable);

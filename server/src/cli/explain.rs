@@ -17,7 +17,7 @@ use super::backend::{self, Backend, BackendArgs};
 use super::given::{Names, One};
 use super::input::InputArgs;
 use super::outcome::PENDING;
-use super::output::{self, Format};
+use super::output::{self, Answered, Format};
 use super::what_if::{SupposedPods, WhatIfArgs};
 use super::{CliError, admission, manifest, outcome, preempt};
 
@@ -28,7 +28,7 @@ const EXIT_STATUS: &str = "\
     Exit status: 0 when the pod was decided, wherever it goes and whatever keeps it pending; 1 when it was refused or \
     nothing could be decided; 2 for a wrong command line; 3 with --fail-pending when the pod is pending.";
 
-/// Output for programs: the response of `Explain`, with PostFilter's result and notes.
+/// Output for programs: the response of `Explain`, with PostFilter's result.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ExplainOutput<'a> {
@@ -37,10 +37,6 @@ struct ExplainOutput<'a> {
     /// Result of PostFilter if no node is feasible, as in the response of `Preempt`.
     #[serde(skip_serializing_if = "Option::is_none")]
     post_filter: Option<&'a PostFilter>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    what_if: Option<&'a str>,
-    #[serde(skip_serializing_if = "<[String]>::is_empty")]
-    notes: &'a [String],
 }
 
 /// Explains the decision for one pod: rejections, scores, the nearest remedies, and whom it could displace
@@ -84,10 +80,8 @@ pub async fn run(args: ExplainArgs) -> Result<ExitCode, CliError> {
     let names = Names::of(args.pod.as_slice(), args.filename.as_slice(), &args.input);
     let is_asked_for = |pod: &Pod| names.is_named(pod);
     let supposed = SupposedPods::Placed;
-    let mut backend = args.backend.open(&args.what_if, &args.input, supposed, is_asked_for).await?;
-    let answered = answer(&args, &names, &mut backend).await;
-    backend.close().await;
-    answered
+    let question = async |backend: &mut Backend| answer(&args, &names, backend).await;
+    args.backend.ask(&args.what_if, &args.input, supposed, is_asked_for, question).await
 }
 
 async fn answer(
@@ -117,13 +111,14 @@ async fn answer(
     {
         best::keep_best(&mut account.nodes, top);
     }
-    let answer = ExplainOutput {
-        account: &account,
-        post_filter: post_filter.as_ref(),
+    let answer = Answered {
+        answer: ExplainOutput { account: &account, post_filter: post_filter.as_ref() },
         what_if: backend.what_if(),
         notes: &notes,
     };
-    output::answer(args.output, &answer, || text(&name, &answer, args))?;
+    output::answer(args.output, &answer, || {
+        output::sections(answer.what_if, sections(&name, &answer.answer, args))
+    })?;
     backend.tell(&notes);
     let is_pending = account.decision.as_ref().is_some_and(outcome::is_pending);
     Ok(if args.fail_pending && is_pending { ExitCode::from(PENDING) } else { ExitCode::SUCCESS })
@@ -151,10 +146,9 @@ pub(super) fn in_short(name: &str, account: &ExplainResponse, top: usize) -> Str
     std::iter::once(summary).chain(tables).collect::<Vec<_>>().join("\n\n")
 }
 
-fn text(name: &str, answer: &ExplainOutput<'_>, args: &ExplainArgs) -> String {
+fn sections(name: &str, answer: &ExplainOutput<'_>, args: &ExplainArgs) -> Vec<String> {
     let account = answer.account;
-    let mut sections: Vec<String> = answer.what_if.map(str::to_owned).into_iter().collect();
-    sections.push(outcome::summary(name, account.decision.as_ref()));
+    let mut sections = vec![outcome::summary(name, account.decision.as_ref())];
     if args.nodes.is_empty() {
         let best = best::table(account, args.top.unwrap_or(N_BEST), args.top.is_some());
         sections.extend(best);
@@ -165,7 +159,7 @@ fn text(name: &str, answer: &ExplainOutput<'_>, args: &ExplainArgs) -> String {
         sections.extend(account.nodes.iter().map(node::account));
     }
     sections.extend(admission::filled_in(account.admission.iter().map(|it| (name, it))));
-    sections.join("\n\n")
+    sections
 }
 
 /// Table of the remedies, in the order in which they were ranked.

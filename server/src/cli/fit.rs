@@ -5,17 +5,15 @@ mod text;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use berth_proto::berth_v1::{BatchEntry, FitPod, FitRequest, FitResponse};
+use berth_proto::berth_v1::{BatchEntry, FitPod, FitRequest};
 use berth_proto::core_v1::Pod;
-use serde::Serialize;
 
 use super::backend::{self, Backend, BackendArgs};
-use super::given::{Scope, Wanted};
+use super::given::{Listed, Scope};
 use super::input::InputArgs;
-use super::output::{self, Format};
+use super::output::{self, Answered, Format};
 use super::what_if::WhatIfArgs;
-use super::{CliError, admission, pods};
-use crate::feed::handed::{self, Member};
+use super::{CliError, admission};
 use crate::service::autoscaler::fit::MAX_REJECTIONS;
 
 const EXIT_STATUS: &str = "\
@@ -62,18 +60,6 @@ pub struct FitArgs {
     output: Format,
 }
 
-/// Output for programs: the response of `Fit`, with the suppositions and notes.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct FitOutput<'a> {
-    #[serde(flatten)]
-    fit: &'a FitResponse,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    what_if: Option<&'a str>,
-    #[serde(skip_serializing_if = "<[String]>::is_empty")]
-    notes: &'a [String],
-}
-
 /// Runs the command.
 ///
 /// # Errors
@@ -81,10 +67,8 @@ struct FitOutput<'a> {
 pub async fn run(args: FitArgs) -> Result<ExitCode, CliError> {
     let scope = Scope::named_or_pending(&args.pods, &args.filename, &args.input);
     let (supposed, is_asked_for) = (scope.supposed(), |pod: &Pod| scope.has(pod));
-    let mut backend = args.backend.open(&args.what_if, &args.input, supposed, is_asked_for).await?;
-    let answered = answer(&args, &scope, &mut backend).await;
-    backend.close().await;
-    answered
+    let question = async |backend: &mut Backend| answer(&args, &scope, backend).await;
+    args.backend.ask(&args.what_if, &args.input, supposed, is_asked_for, question).await
 }
 
 async fn answer(
@@ -92,27 +76,20 @@ async fn answer(
     scope: &Scope<'_>,
     backend: &mut Backend,
 ) -> Result<ExitCode, CliError> {
-    let wanted = Wanted { replicas: args.replicas, assume: false };
-    let given = scope.find(wanted, backend).await?;
-    let mut notes = backend.notes();
-    notes.extend(given.notes);
-    notes.extend(pods::not_considered(&given.of_others));
-    let (entries, members) = handed::members(given.groups, args.replicas.unwrap_or(1));
-    let of_entries = admission::names(&entries);
+    let Listed { entries, entry_names, members, n_refused, mut notes } =
+        scope.list(args.replicas, backend).await?;
     let fit = backend.fit(request(args, entries)).await?;
-    let admissions = || admission::named(&fit.admissions, &of_entries);
+    let admissions = || admission::named(&fit.admissions, &entry_names);
     notes.extend(admission::notes(admissions()));
-    let answer = FitOutput { fit: &fit, what_if: backend.what_if(), notes: &notes };
+    let what_if = backend.what_if();
+    let answer = Answered { answer: &fit, what_if, notes: &notes };
     output::answer(args.output, &answer, || {
-        let names: Vec<&str> = members.iter().map(|member: &Member| &*member.name).collect();
-        let sections = answer.what_if.map(str::to_owned).into_iter();
-        let sections = sections.chain(text::sections(&fit, &names));
-        let sections = sections.chain(admission::filled_in(admissions()));
-        sections.collect::<Vec<_>>().join("\n\n")
+        let sections = text::sections(&fit, &members).into_iter();
+        output::sections(what_if, sections.chain(admission::filled_in(admissions())))
     })?;
     backend.tell(&notes);
     let fits = usize::try_from(fit.n_fit).is_ok_and(|n_fit| n_fit == members.len());
-    Ok(if fits && given.n_refused == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if fits && n_refused == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn request(args: &FitArgs, entries: Vec<BatchEntry>) -> FitRequest {

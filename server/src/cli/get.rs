@@ -73,11 +73,9 @@ enum What {
 pub async fn run(args: GetArgs) -> Result<ExitCode, CliError> {
     args.check()?;
     let (what_if, input) = (WhatIfArgs::default(), InputArgs::default());
-    let backend = args.backend.open(&what_if, &input, SupposedPods::Pending, pods::is_pending);
-    let backend = backend.await?;
-    let answered = answer(&args, &backend).await;
-    backend.close().await;
-    answered
+    let question = async |backend: &mut Backend| answer(&args, backend).await;
+    let supposed = SupposedPods::Pending;
+    args.backend.ask(&what_if, &input, supposed, pods::is_pending, question).await
 }
 
 impl GetArgs {

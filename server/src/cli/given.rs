@@ -18,7 +18,7 @@ use crate::feed::handed::{
     self, Beside, Group, Handed, Item, ignored_note, kinds_of, not_assumed, representative,
 };
 
-pub(super) use scope::Scope;
+pub(super) use scope::{Listed, Scope};
 
 /// The names on the command line, and how files are read.
 pub(super) struct Names<'a> {

@@ -5,14 +5,13 @@ mod text;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use berth_proto::berth_v1::{HeadroomRequest, HeadroomResponse};
+use berth_proto::berth_v1::HeadroomRequest;
 use berth_proto::core_v1::Pod;
-use serde::Serialize;
 
 use super::backend::{self, Backend, BackendArgs};
 use super::given::{Names, One};
 use super::input::InputArgs;
-use super::output::{self, Format};
+use super::output::{self, Answered, Format};
 use super::what_if::{SupposedPods, WhatIfArgs};
 use super::{CliError, admission, manifest};
 use crate::feed::handed::check_copies;
@@ -54,18 +53,6 @@ pub struct HeadroomArgs {
     output: Format,
 }
 
-/// Output for programs: the response of `Headroom`, with the suppositions and notes.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct HeadroomOutput<'a> {
-    #[serde(flatten)]
-    headroom: &'a HeadroomResponse,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    what_if: Option<&'a str>,
-    #[serde(skip_serializing_if = "<[String]>::is_empty")]
-    notes: &'a [String],
-}
-
 /// Runs the command.
 ///
 /// # Errors
@@ -75,10 +62,8 @@ pub async fn run(args: HeadroomArgs) -> Result<ExitCode, CliError> {
     let names = Names::of(args.pod.as_slice(), args.filename.as_slice(), &args.input);
     let is_asked_for = |pod: &Pod| names.is_named(pod);
     let supposed = SupposedPods::Placed;
-    let mut backend = args.backend.open(&args.what_if, &args.input, supposed, is_asked_for).await?;
-    let answered = answer(&args, &names, &mut backend).await;
-    backend.close().await;
-    answered
+    let question = async |backend: &mut Backend| answer(&args, &names, backend).await;
+    args.backend.ask(&args.what_if, &args.input, supposed, is_asked_for, question).await
 }
 
 async fn answer(
@@ -102,12 +87,10 @@ async fn answer(
     let headroom = backend.headroom(request).await?;
     let admission = || headroom.admission.iter().map(|it| (&*name, it));
     notes.extend(admission::notes(admission()));
-    let answer = HeadroomOutput { headroom: &headroom, what_if, notes: &notes };
+    let answer = Answered { answer: &headroom, what_if, notes: &notes };
     output::answer(args.output, &answer, || {
-        let sections = what_if.map(str::to_owned).into_iter();
-        let sections = sections.chain(text::sections(&name, args.limit, &headroom));
-        let sections = sections.chain(admission::filled_in(admission()));
-        sections.collect::<Vec<_>>().join("\n\n")
+        let sections = text::sections(&name, args.limit, &headroom).into_iter();
+        output::sections(what_if, sections.chain(admission::filled_in(admission())))
     })?;
     backend.tell(&notes);
     Ok(if headroom.n_fit > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -29,6 +29,27 @@ pub enum Format {
     Yaml,
 }
 
+/// An answer for programs: the response, with the suppositions that it rests on and remarks.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Answered<'a, A> {
+    #[serde(flatten)]
+    pub(super) answer: A,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) what_if: Option<&'a str>,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    pub(super) notes: &'a [String],
+}
+
+/// An answer for people: the line of the suppositions, if there are any, and the sections, with empty lines between.
+pub(super) fn sections(
+    what_if: Option<&str>,
+    sections: impl IntoIterator<Item = String>,
+) -> String {
+    let sections = what_if.map(str::to_owned).into_iter().chain(sections);
+    sections.collect::<Vec<_>>().join("\n\n")
+}
+
 /// Writes an answer: as `text` says for people, as the value itself for programs.
 pub(super) fn answer(
     format: Format,

@@ -131,10 +131,8 @@ pub async fn run(args: PlaceArgs) -> Result<ExitCode, CliError> {
         false => Scope::Named(Names::of(&args.pods, &args.filename, &args.input)),
     };
     let (supposed, is_asked_for) = (scope.supposed(), |pod: &Pod| scope.has(pod));
-    let mut backend = args.backend.open(&args.what_if, &args.input, supposed, is_asked_for).await?;
-    let answered = answer(&args, &scope, &mut backend).await;
-    backend.close().await;
-    answered
+    let question = async |backend: &mut Backend| answer(&args, &scope, backend).await;
+    args.backend.ask(&args.what_if, &args.input, supposed, is_asked_for, question).await
 }
 
 async fn answer(

@@ -11,12 +11,11 @@ use berth_proto::berth_v1::{
 };
 use berth_proto::core_v1::Pod;
 use clap::ValueEnum;
-use serde::Serialize;
 
 use super::backend::{self, Backend, BackendArgs};
 use super::given::{Names, One};
 use super::input::InputArgs;
-use super::output::{self, Format};
+use super::output::{self, Answered, Format};
 use super::what_if::{SupposedPods, WhatIfArgs};
 use super::{CliError, admission, manifest};
 use crate::config::file::parse_seed;
@@ -117,18 +116,6 @@ impl Attempt {
     }
 }
 
-/// Output for programs: the response of `Preempt` or `ListCandidates`, with the suppositions and notes.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct PreemptOutput<'a, A> {
-    #[serde(flatten)]
-    attempt: &'a A,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    what_if: Option<&'a str>,
-    #[serde(skip_serializing_if = "<[String]>::is_empty")]
-    notes: &'a [String],
-}
-
 /// Runs the command.
 ///
 /// # Errors
@@ -138,10 +125,8 @@ pub async fn run(args: PreemptArgs) -> Result<ExitCode, CliError> {
     let names = Names::of(args.pod.as_slice(), args.filename.as_slice(), &args.input);
     let is_asked_for = |pod: &Pod| names.is_named(pod);
     let supposed = SupposedPods::Placed;
-    let mut backend = args.backend.open(&args.what_if, &args.input, supposed, is_asked_for).await?;
-    let answered = answer(&args, &names, &mut backend).await;
-    backend.close().await;
-    answered
+    let question = async |backend: &mut Backend| answer(&args, &names, backend).await;
+    args.backend.ask(&args.what_if, &args.input, supposed, is_asked_for, question).await
 }
 
 async fn answer(
@@ -162,17 +147,14 @@ async fn answer(
     notes.extend(admission::notes(attempt.admission().map(|it| (&*name, it))));
     let what_if = backend.what_if();
     let notes_of = notes.as_slice();
-    let structured = match &attempt {
-        Attempt::Chosen(attempt) => {
-            output::structured(args.output, &PreemptOutput { attempt, what_if, notes: notes_of })
+    let text = || text(&name, &attempt, what_if);
+    match &attempt {
+        Attempt::Chosen(answer) => {
+            output::answer(args.output, &Answered { answer, what_if, notes: notes_of }, text)?;
         }
-        Attempt::Listed(attempt) => {
-            output::structured(args.output, &PreemptOutput { attempt, what_if, notes: notes_of })
+        Attempt::Listed(answer) => {
+            output::answer(args.output, &Answered { answer, what_if, notes: notes_of }, text)?;
         }
-    };
-    match structured? {
-        Some(text) => output::print(&text)?,
-        None => output::show(&text(&name, &attempt, what_if))?,
     }
     backend.tell(&notes);
     Ok(ExitCode::SUCCESS)
@@ -180,13 +162,12 @@ async fn answer(
 
 fn text(name: &str, attempt: &Attempt, what_if: Option<&str>) -> String {
     let (decision, post_filter) = attempt.parts();
-    let mut sections: Vec<String> = what_if.map(str::to_owned).into_iter().collect();
-    sections.push(text::summary(name, decision, post_filter));
+    let mut sections = vec![text::summary(name, decision, post_filter)];
     sections.extend(post_filter.and_then(|ran| ran.chosen.as_ref()).map(text::victims));
     if let Attempt::Listed(list) = attempt {
         sections.extend(text::candidates(&list.candidates, &list.best_node_names));
         sections.extend(text::not_helped(&list.not_helped));
     }
     sections.extend(admission::filled_in(attempt.admission().map(|it| (name, it))));
-    sections.join("\n\n")
+    output::sections(what_if, sections)
 }

@@ -6,7 +6,7 @@ use berth_proto::berth_v1::{
     ChooseScaleInRequest, ChooseScaleInResponse, PodKey, ScaleInPod, ScaleInSpread,
 };
 
-use super::backend::BackendArgs;
+use super::backend::{Backend, BackendArgs};
 use super::given::pod_named;
 use super::input::InputArgs;
 use super::output::{self, Format};
@@ -50,15 +50,20 @@ pub struct ScaleInArgs {
 pub async fn run(args: ScaleInArgs) -> Result<ExitCode, CliError> {
     let request = request(&args)?;
     let (what_if, supposed) = (&args.what_if, SupposedPods::Placed);
-    let backend = args.backend.open(what_if, &args.input, supposed, pods::is_pending).await?;
+    let question = async |backend: &mut Backend| answer(&args, request, backend).await;
+    args.backend.ask(what_if, &args.input, supposed, pods::is_pending, question).await
+}
+
+async fn answer(
+    args: &ScaleInArgs,
+    request: ChooseScaleInRequest,
+    backend: &Backend,
+) -> Result<ExitCode, CliError> {
     let chosen = backend.choose_scale_in(request).await;
-    let (what_if, notes) = (backend.what_if().map(str::to_owned), backend.notes());
-    backend.tell(&notes);
-    backend.close().await;
+    backend.tell(&backend.notes());
     let chosen = chosen.map_err(|error| error.naming("n", "--remove"))?;
     output::answer(args.output, &chosen, || {
-        let sections: Vec<String> = what_if.into_iter().chain(sections(&chosen)).collect();
-        sections.join("\n\n")
+        output::sections(backend.what_if(), sections(&chosen))
     })?;
     Ok(ExitCode::SUCCESS)
 }

@@ -13,12 +13,11 @@ use berth_proto::core_v1::Pod;
 use serde::Serialize;
 
 use super::backend::{self, Backend, BackendArgs};
-use super::given::{Scope, Wanted};
+use super::given::{Listed, Scope};
 use super::input::InputArgs;
-use super::output::{self, Format};
+use super::output::{self, Answered, Format};
 use super::what_if::WhatIfArgs;
-use super::{CliError, admission, pods};
-use crate::feed::handed::{self, Member};
+use super::{CliError, admission};
 use group::GroupFile;
 
 const EXIT_STATUS: &str = "\
@@ -68,7 +67,7 @@ pub struct ScaleUpArgs {
     output: Format,
 }
 
-/// Output for programs: the response of `SimulateScaleUp`, with the names of its pods, the suppositions and notes.
+/// Output for programs: the response of `SimulateScaleUp`, with the names of its pods.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ScaleUpOutput<'a> {
@@ -76,10 +75,6 @@ struct ScaleUpOutput<'a> {
     simulated: &'a SimulateScaleUpResponse,
     /// `namespace/name` of each pod, by its position in the response.
     pods: Vec<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    what_if: Option<&'a str>,
-    #[serde(skip_serializing_if = "<[String]>::is_empty")]
-    notes: &'a [String],
 }
 
 /// Runs the command.
@@ -90,10 +85,8 @@ struct ScaleUpOutput<'a> {
 pub async fn run(args: ScaleUpArgs) -> Result<ExitCode, CliError> {
     let scope = Scope::named_or_pending(&args.pods, &args.filename, &args.input);
     let (supposed, is_asked_for) = (scope.supposed(), |pod: &Pod| scope.has(pod));
-    let mut backend = args.backend.open(&args.what_if, &args.input, supposed, is_asked_for).await?;
-    let answered = answer(&args, &scope, &mut backend).await;
-    backend.close().await;
-    answered
+    let question = async |backend: &mut Backend| answer(&args, &scope, backend).await;
+    args.backend.ask(&args.what_if, &args.input, supposed, is_asked_for, question).await
 }
 
 async fn answer(
@@ -103,28 +96,18 @@ async fn answer(
 ) -> Result<ExitCode, CliError> {
     let groups = args.group.iter().map(|group| group.read(&args.input, backend.unknown_fields()));
     let groups = groups.collect::<Result<Vec<NodeGroup>, CliError>>()?;
-    let wanted = Wanted { replicas: args.replicas, assume: false };
-    let given = scope.find(wanted, backend).await?;
-    let n_refused = given.n_refused;
-    let mut notes = backend.notes();
-    notes.extend(given.notes);
-    notes.extend(pods::not_considered(&given.of_others));
-    let (entries, members) = handed::members(given.groups, args.replicas.unwrap_or(1));
-    let of_entries = admission::names(&entries);
+    let Listed { entries, entry_names, members, n_refused, mut notes } =
+        scope.list(args.replicas, backend).await?;
     let simulated = backend.simulate_scale_up(request(args, entries, groups)).await?;
-    let admissions = || admission::named(&simulated.admissions, &of_entries);
+    let admissions = || admission::named(&simulated.admissions, &entry_names);
     notes.extend(admission::notes(admissions()));
-    let answer = ScaleUpOutput {
-        simulated: &simulated,
-        pods: members.iter().map(|member: &Member| &*member.name).collect(),
-        what_if: backend.what_if(),
-        notes: &notes,
-    };
+    let what_if = backend.what_if();
+    let pods = members.iter().map(|member| &*member.name).collect();
+    let answer = ScaleUpOutput { simulated: &simulated, pods };
+    let answer = Answered { answer, what_if, notes: &notes };
     output::answer(args.output, &answer, || {
-        let sections = answer.what_if.map(str::to_owned).into_iter();
-        let sections = sections.chain(text::sections(&simulated, &members));
-        let sections = sections.chain(admission::filled_in(admissions()));
-        sections.collect::<Vec<_>>().join("\n\n")
+        let sections = text::sections(&simulated, &members).into_iter();
+        output::sections(what_if, sections.chain(admission::filled_in(admissions())))
     })?;
     backend.tell(&notes);
     let is_helped = simulated.unhelped.is_empty() && simulated.refused.is_empty();

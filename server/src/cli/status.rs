@@ -50,11 +50,10 @@ struct StatusOutput<'a> {
 /// A cluster that cannot be read, a server that cannot be reached.
 pub async fn run(args: StatusArgs) -> Result<ExitCode, CliError> {
     let (what_if, input) = (WhatIfArgs::default(), InputArgs::default());
-    let backend = args.backend.open(&what_if, &input, SupposedPods::Pending, pods::is_pending);
-    let backend = backend.await?;
-    let answered = show(&backend, args.namespace.as_deref(), args.output).await;
-    backend.close().await;
-    answered
+    let (namespace, output) = (args.namespace.as_deref(), args.output);
+    let question = async |backend: &mut Backend| show(backend, namespace, output).await;
+    let supposed = SupposedPods::Pending;
+    args.backend.ask(&what_if, &input, supposed, pods::is_pending, question).await
 }
 
 /// Prints the cluster of `backend`, and its pending pods of a namespace or of all.

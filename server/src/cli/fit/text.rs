@@ -4,16 +4,18 @@ use berth_proto::berth_v1::fit_result::Result as Outcome;
 use berth_proto::berth_v1::{FitRefusal, FitResponse, NodeRejection};
 
 use crate::cli::output::{self, Table};
+use crate::feed::handed::Member;
 
-/// The sections, to be separated by empty lines. `names` are those of the pods by position.
-pub(super) fn sections(fit: &FitResponse, names: &[&str]) -> Vec<String> {
-    if names.is_empty() {
+/// The sections, to be separated by empty lines. `members` are the pods by position.
+pub(super) fn sections(fit: &FitResponse, members: &[Member]) -> Vec<String> {
+    if members.is_empty() {
         return vec!["no pods wait for a node".to_owned()];
     }
     let mut pods = Table::new(&["POD", "NODE", "MESSAGE"]).wrapping(2);
     let mut rejections = Table::new(&["POD", "NODE", "REFUSED BY", "BECAUSE"]).wrapping(3);
     let mut n_rejections = 0_usize;
-    for (name, result) in names.iter().zip(&fit.results) {
+    for (member, result) in members.iter().zip(&fit.results) {
+        let name = &*member.name;
         match &result.result {
             Some(Outcome::Placement(placement)) => pods.add_row([name, &*placement.node_name, ""]),
             Some(Outcome::Refusal(refusal)) => {
@@ -36,7 +38,7 @@ pub(super) fn sections(fit: &FitResponse, names: &[&str]) -> Vec<String> {
     if n_rejections > 0 {
         sections.push(rejections.text());
     }
-    let (n_fit, all) = (output::grouped(fit.n_fit), output::count(names.len(), "pod"));
+    let (n_fit, all) = (output::grouped(fit.n_fit), output::count(members.len(), "pod"));
     let of = match fit.n_controllers_skipped {
         0 => String::new(),
         n => format!("; pods of {} were skipped", output::count(n, "controller")),

@@ -2,19 +2,33 @@
 
 use std::path::PathBuf;
 
+use berth_proto::berth_v1::BatchEntry;
 use berth_proto::core_v1::Pod;
 
 use super::{Given, Names, Wanted};
 use crate::cli::backend::Backend;
 use crate::cli::input::InputArgs;
 use crate::cli::what_if::SupposedPods;
-use crate::cli::{CliError, pods};
-use crate::feed::handed::Group;
+use crate::cli::{CliError, admission, pods};
+use crate::feed::handed::{self, Group, Member};
 
 /// Pods by name and in files, or all pending pods of the cluster.
 pub(in crate::cli) enum Scope<'a> {
     Named(Names<'a>),
     Pending,
+}
+
+/// Pods as a request lists them.
+pub(in crate::cli) struct Listed {
+    pub(in crate::cli) entries: Vec<BatchEntry>,
+    /// Name of each entry's pod.
+    pub(in crate::cli) entry_names: Vec<String>,
+    /// The pods of the entries, replicas expanded.
+    pub(in crate::cli) members: Vec<Member>,
+    /// Number of objects that were refused.
+    pub(in crate::cli) n_refused: usize,
+    /// Remarks for the reader of the answer, a sentence each.
+    pub(in crate::cli) notes: Vec<String>,
 }
 
 impl<'a> Scope<'a> {
@@ -64,5 +78,24 @@ impl<'a> Scope<'a> {
                 Ok(Given { groups, of_others, ..Given::default() })
             }
         }
+    }
+
+    /// Finds the pods of a question about several, which changes nothing, and lists them as its request does.
+    ///
+    /// # Errors
+    /// The errors of [`Names::find`].
+    pub(in crate::cli) async fn list(
+        &self,
+        replicas: Option<u32>,
+        backend: &mut Backend,
+    ) -> Result<Listed, CliError> {
+        let Given { groups, of_others, n_refused, notes: of_given } =
+            self.find(Wanted { replicas, assume: false }, backend).await?;
+        let mut notes = backend.notes();
+        notes.extend(of_given);
+        notes.extend(pods::not_considered(&of_others));
+        let (entries, members) = handed::members(groups, replicas.unwrap_or(1));
+        let entry_names = admission::names(&entries);
+        Ok(Listed { entries, entry_names, members, n_refused, notes })
     }
 }
