@@ -1,7 +1,7 @@
 //! Compiles the `.proto` files without `protoc` and writes, into `OUT_DIR`: the message types, the tonic services, the
 //! descriptor set for reflection, the table of RPCs (`build/access.rs`), the JSON form of every message
-//! (`build/json.rs`), the schemas of that form (`build/openapi.rs`), and the names of all fields of Kubernetes' objects
-//! (`build/fields.rs`).
+//! (`build/json.rs`), the schemas of that form (`build/openapi.rs`), the names of all fields of Kubernetes' objects
+//! (`build/fields.rs`), and the layouts of requests in memory (`build/layout.rs`).
 
 #[path = "build/access.rs"]
 mod access;
@@ -9,6 +9,8 @@ mod access;
 mod fields;
 #[path = "build/json.rs"]
 mod json;
+#[path = "build/layout.rs"]
+mod layout;
 #[path = "build/openapi.rs"]
 mod openapi;
 
@@ -78,6 +80,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     fs::write(out.join("descriptors.bin"), compiler.encode_file_descriptor_set())?;
     fs::write(out.join("access.rs"), access::table(&compiler.descriptor_pool())?)?;
     fs::write(out.join("openapi.rs"), openapi::tables(&compiler.descriptor_pool())?)?;
+
+    let layouts = layout::tables(&compiler.descriptor_pool(), &BY_HAND)?;
+    fs::write(out.join("layout.rs"), layouts)?;
 
     let mut descriptors = compiler.file_descriptor_set();
     // Options of methods: the table above has them.

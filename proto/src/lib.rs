@@ -9,6 +9,7 @@
 //! | `berth/v1/access.proto`, `build/access.rs` | the option that declares who may call an RPC; the table of all RPCs: [`access`] |
 //! | `src/json.rs` | how JSON objects, lists and maps are read and written: Kubernetes' conventions, not proto-JSON |
 //! | `kubernetes/fields.txt`, `build/fields.rs` | the names of all fields of Kubernetes' objects, also of those that decisions do not read: [`fields`] |
+//! | `build/layout.rs` | what each message takes in memory, told from its bytes: [`layout`] |
 //! | `src/quantity.rs`, `src/time.rs`, `src/int_or_string.rs` | the scalars with their own form, written by hand: [`Quantity`], [`Time`], [`MicroTime`], [`IntOrString`] |
 //!
 //! Every message implements [`prost::Message`] for protobuf. Those of the Kubernetes packages also implement serde's
@@ -26,6 +27,7 @@
 
 pub mod access;
 pub mod fields;
+pub mod layout;
 pub mod openapi;
 mod int_or_string;
 mod json;
