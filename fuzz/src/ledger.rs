@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex};
 
 use berth_proto::berth_v1 as v1;
 use berth_server::ledger::{
-    Blind, Call, CommitError, Entry, ForceRight, GrantError, Grants, JournalPage, Key, Ledger,
-    LedgerError, Revision, Transaction,
+    Blind, Call, CommitError, Entry, ForceRight, GrantError, Grants, JournalLine, JournalPage, Key,
+    Ledger, LedgerError, Revision, Transaction,
 };
 use prost::Message;
 
@@ -68,6 +68,7 @@ fn check(error: &GrantError, is_changed: bool) {
         GrantError::Request(error) => drop(crate::world::checked_message(error)),
         GrantError::TooManyHolders { .. }
         | GrantError::Full { .. }
+        | GrantError::TooLarge { .. }
         | GrantError::NotOwner { .. } => {}
         GrantError::Ledger(LedgerError::Damaged { reason }) => assert!(!reason.is_empty()),
         GrantError::Ledger(LedgerError::Unavailable { .. })
@@ -145,11 +146,11 @@ impl Ledger for Stored {
 
     fn journal(&self, after: Revision, _limit: usize) -> Result<JournalPage, LedgerError> {
         let written = self.written.lock().unwrap();
-        let line = match &*written {
+        let (last, text) = match &*written {
             Some(transaction) => (REVISION.next(), transaction.journal.clone()),
             None => (REVISION, self.record.clone()),
         };
-        let last = line.0;
+        let line = JournalLine { revision: last, previous: REVISION, text };
         let lines = if after < last { vec![line] } else { Vec::new() };
         Ok(JournalPage { lines, oldest: Some(last), last })
     }

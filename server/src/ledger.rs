@@ -31,8 +31,9 @@ pub use embedded::{Embedded, OpenError};
 pub use grants::{Call, ForceRight, GrantError, Grants};
 pub use memory::Memory;
 
-/// Position in the total order of all commits. Grows by one with each commit, survives restarts, and is never reused:
-/// the fencing token of a grant is the revision of its commit.
+/// Position in the total order of all commits. Grows by one with each commit, and beyond the present time in
+/// microseconds when a server is started; survives restarts, and is never reused: the fencing token of a grant is the
+/// revision of its commit.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Revision(pub u64);
 
@@ -117,11 +118,22 @@ pub struct Transaction {
     pub journal: Vec<u8>,
 }
 
+/// A line of the journal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JournalLine {
+    /// Revision of the commit.
+    pub revision: Revision,
+    /// Revision of the commit before; the start of the ledger for the first.
+    pub previous: Revision,
+    /// What the commit noted.
+    pub text: Vec<u8>,
+}
+
 /// Some lines of the journal, in the order of the commits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JournalPage {
-    /// Revision and line of each commit, without gaps.
-    pub lines: Vec<(Revision, Vec<u8>)>,
+    /// Each commit.
+    pub lines: Vec<JournalLine>,
     /// The oldest line that is kept; `None` if there are no lines.
     pub oldest: Option<Revision>,
     /// Revision of the last commit, or the start of the ledger.
@@ -132,6 +144,8 @@ pub struct JournalPage {
 pub const MAX_JOURNAL_LINES: u64 = 100_000;
 /// Maximum number of records. A transaction that would add one more is refused.
 pub const MAX_RECORDS: u64 = 1_000_000;
+/// Number of bytes of a file from which a transaction that would add a record is refused.
+pub const MAX_BYTES: u64 = 1 << 30;
 
 /// Limits on the size of a ledger.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -140,11 +154,17 @@ pub struct Bounds {
     pub max_journal_lines: u64,
     /// Maximum number of records.
     pub max_records: u64,
+    /// Number of bytes, of the file or in memory, from which no record is added.
+    pub max_bytes: u64,
 }
 
 impl Default for Bounds {
     fn default() -> Bounds {
-        Bounds { max_journal_lines: MAX_JOURNAL_LINES, max_records: MAX_RECORDS }
+        Bounds {
+            max_journal_lines: MAX_JOURNAL_LINES,
+            max_records: MAX_RECORDS,
+            max_bytes: MAX_BYTES,
+        }
     }
 }
 
@@ -169,7 +189,7 @@ pub trait Ledger: Send + Sync + 'static {
     /// changes nothing.
     ///
     /// # Errors
-    /// [`CommitError::Conflict`] and [`CommitError::Full`]: nothing has changed. [`CommitError::Ledger`]: the
+    /// [`CommitError::Conflict`], [`CommitError::Full`] and [`CommitError::TooLarge`]: nothing has changed. [`CommitError::Ledger`]: the
     /// transaction has happened as a whole or not at all, and it is unknown which.
     fn commit(&self, transaction: Transaction) -> Result<Revision, CommitError>;
 
@@ -191,6 +211,14 @@ pub trait Ledger: Send + Sync + 'static {
     /// [`LedgerError`] while the fault lasts.
     fn probe(&self) -> Result<(), LedgerError> {
         Ok(())
+    }
+
+    /// Looks whether the storage is in its place: if not, that is the ledger's fault from now on.
+    fn look(&self) {}
+
+    /// Number of bytes that the ledger takes, of its file or in memory; 0 if that is unknown.
+    fn n_bytes(&self) -> u64 {
+        0
     }
 }
 
@@ -223,6 +251,12 @@ pub enum CommitError {
     /// The maximum number of records is reached.
     #[error("the ledger holds {limit} records, and more may not be")]
     Full {
+        /// The limit.
+        limit: u64,
+    },
+    /// The maximum number of bytes is reached.
+    #[error("the ledger takes more than {limit} bytes, and no record may be added")]
+    TooLarge {
         /// The limit.
         limit: u64,
     },

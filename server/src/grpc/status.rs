@@ -79,9 +79,10 @@ fn info(error: &CallError) -> Option<Info> {
         CallError::SnapshotTooLarge { limit } => {
             Info::new("SNAPSHOT_TOO_LARGE", [("max_objects", limit.to_string())])
         }
-        CallError::TooMany { what, limit } => {
-            Info::new("REQUEST_TOO_LARGE", [(&format!("max_{what}"), limit.to_string())])
-        }
+        CallError::TooMany { what, limit } => Info::new(
+            "REQUEST_TOO_LARGE",
+            [(&*format!("max_{}", what.replace(' ', "_")), limit.to_string())],
+        ),
         CallError::MessageTooLarge { limit } => {
             Info::new("MESSAGE_TOO_LARGE", [("max_bytes", limit.to_string())])
         }
@@ -184,6 +185,9 @@ fn grant_info(error: &GrantError) -> Option<Info> {
         }
         GrantError::Full { limit } => {
             Info::new("LEDGER_FULL", [("max_records", limit.to_string())])
+        }
+        GrantError::TooLarge { limit } => {
+            Info::new("LEDGER_FULL", [("max_bytes", limit.to_string())])
         }
         GrantError::Ledger(LedgerError::Unavailable { .. }) => Info::new("LEDGER_UNAVAILABLE", []),
         GrantError::Ledger(LedgerError::Damaged { .. }) => Info::new("LEDGER_DAMAGED", []),

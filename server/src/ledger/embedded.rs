@@ -4,11 +4,13 @@
 //! Waiting transactions are written together, with one sync for all of them (`group`). When the storage fails, the file
 //! is closed and opened again by the next call, since a full disk may be temporary. It is never created anew then, and
 //! it has to contain every commit that was answered: if it is missing or an older copy is in its place, the ledger is
-//! unavailable until the file is back. After a failed sync it is unknown which of the bytes that the system shows would
-//! survive: then the ledger stays unavailable until the server is started again.
+//! unavailable until the file is back. The path is looked at before each answer: a file that was moved away or replaced
+//! (`place`) has failed, too. After a failed sync it is unknown which of the bytes that the system shows would survive:
+//! then the ledger stays unavailable until the server is started again.
 
 mod group;
 mod open;
+mod place;
 mod storage;
 mod tables;
 
@@ -18,17 +20,19 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 
 use redb::{
     Database, ReadableDatabase as _, ReadableTable as _, ReadableTableMetadata as _,
-    StorageBackend, Table,
+    StorageBackend, Table, TableError,
 };
 
 use super::{
-    Bounds, CommitError, Entry, JournalPage, Key, Ledger, LedgerError, Revision, Transaction,
+    Bounds, CommitError, Entry, JournalLine, JournalPage, Key, Ledger, LedgerError, Revision,
+    Transaction,
 };
 use group::Group;
 pub use open::OpenError;
 use open::Opened;
+use place::Place;
 use storage::Syncs;
-use tables::{JOURNAL, META, RECORDS, REVISION_KEY, begin};
+use tables::{JOURNAL, META, RECORDS, REVISION_KEY, SKIPPED, begin};
 
 /// A ledger in one file.
 #[derive(Debug)]
@@ -41,20 +45,30 @@ pub struct Embedded {
     group: Group,
     syncs: Syncs,
     bounds: Bounds,
+    /// Length of the file in bytes when it was last looked at; 0 for other storage.
+    n_bytes: AtomicU64,
     /// Reason why the last call failed; cleared once something was written since.
     fault: Mutex<Option<String>>,
 }
 
 #[derive(Debug)]
 enum State {
-    Open(Arc<Database>),
+    Open(Arc<InUse>),
     /// The storage failed; calls that began before may still use the database.
-    Failed(Weak<Database>),
+    Failed(Weak<InUse>),
+}
+
+/// An open database, and the place of its file; `None` for other storage.
+#[derive(Debug)]
+struct InUse {
+    database: Database,
+    place: Option<Place>,
 }
 
 impl Embedded {
-    /// Opens the ledger in the file `path`, or creates it; the first commit of a new one is the one after `start`.
-    /// Reads the whole file to check it.
+    /// Opens the ledger in the file `path`, or creates it; the next commit comes after `start` and after all that are in
+    /// the file: should it be an older copy, no token is given twice as long as `start` grows with time. Reads the whole
+    /// file to check it.
     ///
     /// # Errors
     /// [`OpenError`], which names the file. The file is unchanged then.
@@ -90,11 +104,13 @@ impl Embedded {
     }
 
     fn of(path: Option<PathBuf>, opened: Opened, syncs: Syncs, bounds: Bounds) -> Embedded {
-        let (database, last) = opened;
+        let Opened { database, place, last } = opened;
+        let n_bytes = place.as_ref().and_then(|place| place.check().ok()).unwrap_or_default();
         Embedded {
             path,
-            database: RwLock::new(State::Open(Arc::new(database))),
+            database: RwLock::new(State::Open(Arc::new(InUse { database, place }))),
             answered: AtomicU64::new(last.0),
+            n_bytes: AtomicU64::new(n_bytes),
             group: Group::default(),
             syncs,
             bounds,
@@ -103,7 +119,7 @@ impl Embedded {
     }
 
     /// The open database; opens it again after a failure.
-    fn database(&self) -> Result<Arc<Database>, LedgerError> {
+    fn database(&self) -> Result<Arc<InUse>, LedgerError> {
         if let State::Open(database) =
             &*self.database.read().unwrap_or_else(PoisonError::into_inner)
         {
@@ -129,7 +145,8 @@ impl Embedded {
             return Err(unavailable(reason));
         }
         let opened = open::existing(path, &self.syncs);
-        let (database, last) = opened.map_err(|error| unavailable(error.to_string()))?;
+        let Opened { database, place, last } =
+            opened.map_err(|error| unavailable(error.to_string()))?;
         let answered = Revision(self.answered.load(Ordering::Relaxed));
         if last < answered {
             let reason = format!(
@@ -138,9 +155,18 @@ impl Embedded {
             );
             return Err(unavailable(reason));
         }
+        // Another server may have begun a ledger of its own on the path.
+        let knows = open::knows(&database, answered);
+        if !knows.map_err(|error| unavailable(error.to_string()))? {
+            let reason = format!(
+                "`{}` does not have revision {answered}, which was answered: it is another ledger",
+                path.display()
+            );
+            return Err(unavailable(reason));
+        }
         self.note_answered(last);
         tracing::info!(path = %path.display(), "the ledger is open again");
-        let database = Arc::new(database);
+        let database = Arc::new(InUse { database, place });
         *state = State::Open(database.clone());
         Ok(database)
     }
@@ -174,13 +200,24 @@ impl Embedded {
         *self.fault.lock().unwrap_or_else(PoisonError::into_inner) = fault;
     }
 
-    /// Runs `call`. A database whose storage failed is not used again.
+    /// Checks that the file is in its place, and notes its length.
+    fn check_place(&self, place: Option<&Place>) -> Result<(), redb::Error> {
+        if let Some(place) = place {
+            self.n_bytes.store(place.check()?, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Runs `call`. A database whose storage failed is not used again; neither is one whose file is not in its place,
+    /// before the call or after it.
     fn run<Answer>(
         &self,
         call: impl FnOnce(&Database) -> Result<Answer, redb::Error>,
     ) -> Result<Answer, LedgerError> {
         let database = self.database()?;
-        let error = match call(&database) {
+        let place = database.place.as_ref();
+        let called = self.check_place(place).and_then(|()| call(&database.database));
+        let error = match called.and_then(|answer| self.check_place(place).map(|()| answer)) {
             Ok(answer) => return Ok(answer),
             Err(error) => error,
         };
@@ -238,7 +275,8 @@ impl Ledger for Embedded {
     fn commit(&self, transaction: Transaction) -> Result<Revision, CommitError> {
         self.group.commit(transaction, |transactions| {
             self.write_with(|database| {
-                let answers = write(database, transactions, &self.bounds)?;
+                let n_bytes = self.n_bytes.load(Ordering::Relaxed);
+                let answers = write(database, transactions, &self.bounds, n_bytes)?;
                 // The last committed transaction has the highest revision.
                 if let Some(last) = answers.iter().rev().find_map(|answer| answer.as_ref().ok()) {
                     self.note_answered(*last);
@@ -253,10 +291,23 @@ impl Ledger for Embedded {
             let transaction = database.begin_read()?;
             let journal = transaction.open_table(JOURNAL)?;
             let last = transaction.open_table(META)?.get(REVISION_KEY)?;
+            let skipped = match transaction.open_table(SKIPPED) {
+                Ok(skipped) => Some(skipped),
+                Err(TableError::TableDoesNotExist(_)) => None,
+                Err(error) => return Err(error.into()),
+            };
+            let before = |revision: u64| -> Result<u64, redb::Error> {
+                let one_less = revision.saturating_sub(1);
+                let start = skipped.as_ref().map(|skipped| skipped.get(one_less)).transpose()?;
+                Ok(start.flatten().map_or(one_less, |last| last.value()))
+            };
             let mut lines = Vec::new();
             for line in journal.range(after.next().0..)?.take(limit) {
                 let (revision, line) = line?;
-                lines.push((Revision(revision.value()), line.value().to_vec()));
+                let revision = revision.value();
+                let previous = Revision(before(revision)?);
+                let revision = Revision(revision);
+                lines.push(JournalLine { revision, previous, text: line.value().to_vec() });
             }
             Ok(JournalPage {
                 lines,
@@ -272,6 +323,15 @@ impl Ledger for Embedded {
 
     fn probe(&self) -> Result<(), LedgerError> {
         self.write_with(rewrite)
+    }
+
+    fn look(&self) {
+        // The outcome is noted.
+        drop(self.with(|_| Ok(())));
+    }
+
+    fn n_bytes(&self) -> u64 {
+        self.n_bytes.load(Ordering::Relaxed)
     }
 }
 
@@ -293,6 +353,7 @@ fn write<'a>(
     database: &Database,
     transactions: impl Iterator<Item = &'a Transaction>,
     bounds: &Bounds,
+    n_bytes: u64,
 ) -> Result<Vec<Result<Revision, CommitError>>, redb::Error> {
     let writing = begin(database)?;
     let mut answers = Vec::new();
@@ -303,7 +364,7 @@ fn write<'a>(
     let start = Revision(meta.get(REVISION_KEY)?.ok_or_else(missing)?.value());
     let mut last = start;
     for transaction in transactions {
-        if let Some(refusal) = refusal(&records, transaction, bounds)? {
+        if let Some(refusal) = refusal(&records, transaction, bounds, n_bytes)? {
             answers.push(Err(refusal));
             continue;
         }
@@ -331,11 +392,12 @@ fn write<'a>(
     Ok(answers)
 }
 
-/// Reason why a transaction may not be written.
+/// Reason why a transaction may not be written to a file of `n_bytes`.
 fn refusal(
     records: &Table<'_, &str, (u64, &[u8])>,
     transaction: &Transaction,
     bounds: &Bounds,
+    n_bytes: u64,
 ) -> Result<Option<CommitError>, redb::Error> {
     for (key, expected) in &transaction.expectations {
         let revision = records.get(key.as_str())?.map(|entry| Revision(entry.value().0));
@@ -347,7 +409,13 @@ fn refusal(
     for (key, value) in &transaction.writes {
         n_added += u64::from(value.is_some() && records.get(key.as_str())?.is_none());
     }
+    if n_added == 0 {
+        return Ok(None);
+    }
+    if n_bytes >= bounds.max_bytes {
+        return Ok(Some(CommitError::TooLarge { limit: bounds.max_bytes }));
+    }
     let limit = bounds.max_records;
-    let is_full = n_added > 0 && records.len()? + n_added > limit;
+    let is_full = records.len()? + n_added > limit;
     Ok(is_full.then_some(CommitError::Full { limit }))
 }

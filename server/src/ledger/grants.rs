@@ -13,7 +13,7 @@ use berth_proto::berth_v1::{LedgerRecord, ListLedgerRecordsRequest, ListLedgerRe
 use prost::Message;
 
 use super::claim::{Contradiction, Witness};
-use super::{CommitError, Entry, Key, Ledger, LedgerError, Revision, Transaction};
+use super::{CommitError, Entry, JournalLine, Key, Ledger, LedgerError, Revision, Transaction};
 
 /// Number of attempts to decide anew because another commit came between.
 const MAX_ATTEMPTS: usize = 100;
@@ -84,6 +84,12 @@ pub enum GrantError {
         /// The limit.
         limit: u64,
     },
+    /// The ledger takes the maximum number of bytes.
+    #[error("the ledger takes more than {limit} bytes, and no record may be added")]
+    TooLarge {
+        /// The limit.
+        limit: u64,
+    },
     /// The ledger cannot be read or written.
     #[error(transparent)]
     Ledger(#[from] LedgerError),
@@ -146,6 +152,17 @@ impl Grants {
         self.ledger.probe()
     }
 
+    /// Looks whether the ledger's file is in its place, so that its loss shows before the next call. Blocks.
+    pub fn look(&self) {
+        self.ledger.look();
+    }
+
+    /// Number of bytes that the ledger takes.
+    #[must_use]
+    pub fn n_bytes(&self) -> u64 {
+        self.ledger.n_bytes()
+    }
+
     /// Calls `decide` with the records of `keys`, and commits its decision if they are still unchanged then; otherwise
     /// decides anew.
     ///
@@ -183,6 +200,9 @@ impl Grants {
                 }
                 Err(CommitError::Conflict { key }) => contended = Some(key),
                 Err(CommitError::Full { limit }) => return Err(GrantError::Full { limit }),
+                Err(CommitError::TooLarge { limit }) => {
+                    return Err(GrantError::TooLarge { limit });
+                }
                 Err(CommitError::Ledger(error)) => return Err(error.into()),
             }
         }
@@ -220,12 +240,13 @@ impl Grants {
             requested => requested.min(MAX_PAGE_SIZE),
         };
         let page = self.ledger.journal(Revision(request.after_revision), page_size)?;
-        let record = |(revision, line): (Revision, Vec<u8>)| {
-            let record = LedgerRecord::decode(&*line).map_err(|error| {
+        let record = |line: JournalLine| {
+            let JournalLine { revision, previous, text } = line;
+            let record = LedgerRecord::decode(&*text).map_err(|error| {
                 let reason = format!("line {revision} of the journal: {error}");
                 LedgerError::Damaged { reason }
             })?;
-            Ok(resolved(record, revision))
+            Ok(resolved(record, revision, previous))
         };
         let records: Result<_, LedgerError> = page.lines.into_iter().map(record).collect();
         Ok(ListLedgerRecordsResponse {
@@ -238,13 +259,14 @@ impl Grants {
 
 /// A line in the form that callers get. A decision to fence has the revision of its commit as token. Lines from before
 /// users were recorded have as actor what the request claimed.
-fn resolved(mut line: LedgerRecord, revision: Revision) -> LedgerRecord {
+fn resolved(mut line: LedgerRecord, revision: Revision, previous: Revision) -> LedgerRecord {
     if line.claimed_actor.is_empty() {
         line.claimed_actor = std::mem::take(&mut line.actor);
     }
     let is_decision = line.outcome == FenceState::Fencing.word();
     let fence_token = if is_decision { revision.0 } else { line.fence_token };
-    LedgerRecord { revision: revision.0, fence_token, ..line }
+    let (revision, previous_revision) = (revision.0, previous.0);
+    LedgerRecord { revision, previous_revision, fence_token, ..line }
 }
 
 /// Logs releases and breaks too, since the log outlives the journal.
@@ -318,7 +340,7 @@ mod tests {
             ..old.clone()
         };
         for (line, expected) in [(old, ["", "node-agent"]), (new, ["jane", "agent"])] {
-            let line = resolved(line, Revision(7));
+            let line = resolved(line, Revision(7), Revision(6));
             assert_eq!([&*line.actor, &*line.claimed_actor], expected);
         }
     }

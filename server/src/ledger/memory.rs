@@ -5,7 +5,8 @@ use std::ops::Bound;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::{
-    Bounds, CommitError, Entry, JournalPage, Key, Ledger, LedgerError, Revision, Transaction,
+    Bounds, CommitError, Entry, JournalLine, JournalPage, Key, Ledger, LedgerError, Revision,
+    Transaction,
 };
 
 /// A ledger in memory.
@@ -17,7 +18,9 @@ pub struct Memory {
 
 #[derive(Debug, Default)]
 struct Kept {
+    start: Revision,
     last: Revision,
+    n_bytes: u64,
     records: BTreeMap<Key, Entry>,
     journal: BTreeMap<Revision, Vec<u8>>,
 }
@@ -33,7 +36,7 @@ impl Memory {
     /// An empty ledger with other limits.
     #[must_use]
     pub fn bounded(start: Revision, bounds: Bounds) -> Memory {
-        Memory { kept: Mutex::new(Kept { last: start, ..Kept::default() }), bounds }
+        Memory { kept: Mutex::new(Kept { start, last: start, ..Kept::default() }), bounds }
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {
@@ -66,6 +69,10 @@ impl Ledger for Memory {
             value.is_some() && !kept.records.contains_key(key)
         };
         let n_added = transaction.writes.iter().filter(is_added).count() as u64;
+        let limit = self.bounds.max_bytes;
+        if n_added > 0 && kept.n_bytes >= limit {
+            return Err(CommitError::TooLarge { limit });
+        }
         let limit = self.bounds.max_records;
         if n_added > 0 && kept.records.len() as u64 + n_added > limit {
             return Err(CommitError::Full { limit });
@@ -73,14 +80,20 @@ impl Ledger for Memory {
         let revision = kept.last.next();
         kept.last = revision;
         for (key, value) in transaction.writes {
-            match value {
+            let n_key = key.as_str().len();
+            let n_new = value.as_ref().map_or(0, |value| n_key + value.len());
+            let old = match value {
                 Some(value) => kept.records.insert(key, Entry { value, revision }),
                 None => kept.records.remove(&key),
             };
+            let n_old = old.map_or(0, |old| n_key + old.value.len());
+            kept.n_bytes = kept.n_bytes + n_new as u64 - n_old as u64;
         }
+        kept.n_bytes += transaction.journal.len() as u64;
         kept.journal.insert(revision, transaction.journal);
         while kept.journal.len() as u64 > self.bounds.max_journal_lines {
-            kept.journal.pop_first();
+            let dropped = kept.journal.pop_first().map_or(0, |(_, line)| line.len());
+            kept.n_bytes -= dropped as u64;
         }
         Ok(revision)
     }
@@ -89,9 +102,20 @@ impl Ledger for Memory {
         let kept = self.kept();
         let later = kept.journal.range((Bound::Excluded(after), Bound::Unbounded)).take(limit);
         Ok(JournalPage {
-            lines: later.map(|(&revision, line)| (revision, line.clone())).collect(),
+            lines: later
+                .map(|(&revision, line)| JournalLine {
+                    revision,
+                    // Revisions of one process have no gaps.
+                    previous: Revision(revision.0.saturating_sub(1)).max(kept.start),
+                    text: line.clone(),
+                })
+                .collect(),
             oldest: kept.journal.keys().next().copied(),
             last: kept.last,
         })
+    }
+
+    fn n_bytes(&self) -> u64 {
+        self.kept().n_bytes
     }
 }

@@ -1,5 +1,5 @@
-//! Retries of a failed ledger, since refused callers may not come back, and a full disk may be temporary. Then placement
-//! catches up with the fences.
+//! Looks whether the ledger's file is in its place, and retries a failed ledger, since refused callers may not come
+//! back, and a full disk may be temporary. Then placement catches up with the fences.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,23 +8,21 @@ use tokio::task::JoinHandle;
 
 use crate::service::{Deadline, State};
 
-/// Interval between two attempts.
+/// Interval between two attempts, or looks.
 const RETRY: Duration = Duration::from_secs(5);
 
-/// Upkeep of the ledger, with its last attempt.
+/// Upkeep of the ledger, with its last attempt or look.
 #[derive(Default)]
 pub(super) struct LedgerUpkeep {
     last: Option<(Instant, JoinHandle<()>)>,
 }
 
 impl LedgerUpkeep {
-    /// Updates the metrics, and begins an attempt if one is due. Never waits.
+    /// Updates the metrics, and begins an attempt or a look if one is due. Never waits.
     pub(super) fn run(&mut self, state: &Arc<State>, now: Instant) {
         let is_faulty = state.grants.fault().is_some();
         state.metrics.ledger().set_available(!is_faulty);
-        if !is_faulty && !state.fences.are_behind() {
-            return;
-        }
+        state.metrics.ledger().set_bytes(state.grants.n_bytes());
         let is_due = |(at, attempt): &(Instant, JoinHandle<()>)| {
             attempt.is_finished() && now.saturating_duration_since(*at) >= RETRY
         };
@@ -37,6 +35,11 @@ impl LedgerUpkeep {
 async fn attempt(state: Arc<State>) {
     let (grants, fences, cluster) =
         (state.grants.clone(), state.fences.clone(), state.cluster.clone());
+    if grants.fault().is_none() && !fences.are_behind() {
+        // It ends in a panic only for a bug.
+        drop(tokio::task::spawn_blocking(move || grants.look()).await);
+        return;
+    }
     let attempt = move |_: &_| {
         let was_faulty = grants.fault().is_some();
         grants.probe().map(|()| {

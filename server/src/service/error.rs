@@ -238,9 +238,9 @@ impl CallError {
                 GrantError::Contradicted(_) => Code::FailedPrecondition,
                 GrantError::NotOwner { .. } => Code::PermissionDenied,
                 GrantError::Contended { .. } => Code::Aborted,
-                GrantError::TooManyHolders { .. } | GrantError::Full { .. } => {
-                    Code::ResourceExhausted
-                }
+                GrantError::TooManyHolders { .. }
+                | GrantError::Full { .. }
+                | GrantError::TooLarge { .. } => Code::ResourceExhausted,
                 GrantError::Ledger(LedgerError::Unavailable { .. }) => Code::Unavailable,
                 GrantError::Ledger(LedgerError::Damaged { .. }) => Code::DataLoss,
             },

@@ -80,12 +80,20 @@ async fn compare(server: &Asked) -> Result<Report, CliError> {
 /// Revisions that are missing, or come twice.
 fn gaps(records: &[LedgerRecord]) -> Vec<String> {
     let pairs = records.windows(2).filter_map(|pair| match pair {
-        [one, next] if one.revision.checked_add(1) != Some(next.revision) => {
+        [one, next] if one.revision != before(next) => {
             Some(format!("revision {} is followed by {}", one.revision, next.revision))
         }
         _ => None,
     });
     pairs.collect()
+}
+
+/// The revision before a record's; an older server does not name it.
+fn before(record: &LedgerRecord) -> u64 {
+    match record.previous_revision {
+        0 => record.revision.saturating_sub(1),
+        named => named,
+    }
 }
 
 fn is_break_by_fence(record: &LedgerRecord) -> bool {
@@ -176,6 +184,8 @@ mod tests {
     fn a_missing_revision_is_told() {
         let records = [change(4, "", "", ""), change(5, "", "", ""), change(7, "", "", "")];
         assert_eq!(gaps(&records), ["revision 5 is followed by 7"]);
+        let restarted = LedgerRecord { previous_revision: 5, ..change(90, "", "", "") };
+        assert_eq!(gaps(&[change(5, "", "", ""), restarted]), [""; 0]);
     }
 
     #[test]

@@ -145,6 +145,7 @@ fn a_refused_grant_names_its_reason() {
     let holders = GrantError::TooManyHolders { limit: 1 };
     check(holders, Code::ResourceExhausted, Some("TOO_MANY_HOLDERS"));
     check(GrantError::Full { limit: 1 }, Code::ResourceExhausted, Some("LEDGER_FULL"));
+    check(GrantError::TooLarge { limit: 1 }, Code::ResourceExhausted, Some("LEDGER_FULL"));
     let claim = Contradiction { field: "podGone", reason: "it runs".to_owned() };
     check(claim.into(), Code::FailedPrecondition, Some("CLAIM_CONTRADICTED"));
     let user = "jane".to_owned();

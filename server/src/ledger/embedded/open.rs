@@ -6,14 +6,20 @@ use std::path::{Path, PathBuf};
 
 use redb::backends::FileBackend;
 use redb::{
-    Database, DatabaseError, ReadableDatabase as _, StorageBackend, StorageError, TableError,
-    TableHandle as _,
+    Database, DatabaseError, ReadableDatabase as _, ReadableTable as _, StorageBackend,
+    StorageError, TableError, TableHandle as _,
 };
 
+use super::place::Place;
 use super::storage::{Syncs, Watched};
-use super::tables::{CACHE_BYTES, FORMAT, FORMAT_KEY, JOURNAL, META, RECORDS, REVISION_KEY, begin};
+use super::tables::{
+    CACHE_BYTES, FORMAT, FORMAT_KEY, JOURNAL, META, RECORDS, REVISION_KEY, SKIPPED, begin,
+};
 use crate::clock;
 use crate::ledger::Revision;
+
+/// Length of a file from which it is compacted when it is opened, if less than half of it is used.
+const COMPACTED_BYTES: u64 = 16 << 20;
 
 /// Reason why a file cannot be used as a ledger.
 #[derive(Debug, thiserror::Error)]
@@ -80,17 +86,28 @@ impl OpenError {
     }
 }
 
-/// An open ledger, and the revision of its last commit at that time.
-pub(super) type Opened = (Database, Revision);
+/// An open ledger.
+pub(super) struct Opened {
+    pub(super) database: Database,
+    /// Place of its file; `None` for other storage.
+    pub(super) place: Option<Place>,
+    /// Revision after which the next commit comes.
+    pub(super) last: Revision,
+}
 
-/// Opens the ledger in a file, or creates it.
+/// Opens the ledger in a file, or creates it; its next commit comes after `start`, too.
 pub(super) fn file(path: &Path, syncs: &Syncs, start: Revision) -> Result<Opened, OpenError> {
     let failed = |source| OpenError::Io { path: path.to_owned(), source };
     if !path.try_exists().map_err(failed)? {
         create(path, start)?;
         tracing::warn!(path = %path.display(), %start, "a new ledger is begun: there was none");
     }
-    let opened = existing(path, syncs)?;
+    let mut opened = existing(path, syncs)?;
+    compact(&mut opened, path)?;
+    if opened.last < start {
+        go_on_from(&opened.database, opened.last, start).map_err(|error| error_of(path, error))?;
+        opened.last = start;
+    }
     // Also for an existing file: its creator may have been killed before the directory was synced.
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let directory = File::open(directory.unwrap_or(Path::new("."))).map_err(failed)?;
@@ -107,9 +124,93 @@ pub(super) fn existing(path: &Path, syncs: &Syncs) -> Result<Opened, OpenError> 
         let reason = "it is empty".to_owned();
         return Err(OpenError::NotALedger { path: path.to_owned(), reason });
     }
+    make_private(&file, path).map_err(failed)?;
     // Data that a killed process had written but not synced is visible here; it must be durable before it is used.
     file.sync_all().map_err(failed)?;
-    storage(Watched::new(backend(file, path)?, syncs.clone()), path, None)
+    let place = Place::of(path, &file).map_err(failed)?;
+    let opened = storage(Watched::new(backend(file, path)?, syncs.clone()), path, None)?;
+    // A server that was just started has the lock of the file that it opened, not of the path.
+    place.check().map_err(failed)?;
+    Ok(Opened { place: Some(place), ..opened })
+}
+
+/// Takes the rights of everybody but the owner from the file: it says who runs what where.
+fn make_private(file: &File, path: &Path) -> io::Result<()> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        let mut permissions = file.metadata()?.permissions();
+        if permissions.mode() & 0o077 != 0 {
+            tracing::warn!(path = %path.display(), "others had rights on the ledger, now only its owner has");
+            permissions.set_mode(0o600);
+            file.set_permissions(permissions)?;
+        }
+    }
+    #[cfg(not(unix))]
+    let _ = (file, path);
+    Ok(())
+}
+
+/// Gives the room of removed records back to the file system, where it is most of the file.
+fn compact(opened: &mut Opened, path: &Path) -> Result<(), OpenError> {
+    let n_bytes = opened.place.as_ref().and_then(|place| place.check().ok()).unwrap_or_default();
+    if n_bytes < COMPACTED_BYTES {
+        return Ok(());
+    }
+    let failed = |error: redb::Error| error_of(path, error);
+    let writing = opened.database.begin_write().map_err(|error| failed(error.into()))?;
+    let stats = writing.stats().map_err(|error| failed(error.into()))?;
+    writing.abort().map_err(|error| failed(error.into()))?;
+    let n_used = stats.stored_bytes() + stats.metadata_bytes() + stats.fragmented_bytes();
+    if n_used < n_bytes / 2 {
+        match opened.database.compact() {
+            Ok(_) => {
+                tracing::info!(path = %path.display(), n_bytes, n_used, "the ledger was compacted")
+            }
+            Err(redb::CompactionError::Storage(error)) => return Err(failed(error.into())),
+            Err(error) => tracing::warn!(%error, "the ledger was not compacted"),
+        }
+    }
+    Ok(())
+}
+
+/// Notes that the revisions up to `start` are not used: that the journal has none of them is no gap.
+fn go_on_from(database: &Database, last: Revision, start: Revision) -> Result<(), redb::Error> {
+    let writing = begin(database)?;
+    {
+        writing.open_table(META)?.insert(REVISION_KEY, start.0)?;
+        let mut skipped = writing.open_table(SKIPPED)?;
+        skipped.insert(start.0, last.0)?;
+        // Of starts without a commit in between, and of those before the oldest line, nobody asks.
+        let oldest = writing.open_table(JOURNAL)?.first()?.map(|(oldest, _)| oldest.value());
+        loop {
+            let first = skipped.first()?.map(|(start, _)| start.value());
+            if first.is_none_or(|first| {
+                first >= start.0 || oldest.is_some_and(|oldest| oldest <= first)
+            }) {
+                break;
+            }
+            skipped.pop_first()?;
+        }
+        let earlier = skipped.remove(last.0)?.map(|earlier| earlier.value());
+        if let Some(earlier) = earlier {
+            skipped.insert(start.0, earlier)?;
+        }
+    }
+    Ok(writing.commit()?)
+}
+
+/// Whether a ledger has the commit of this revision, or began with it.
+pub(super) fn knows(database: &Database, revision: Revision) -> Result<bool, redb::Error> {
+    let reading = database.begin_read()?;
+    let last = reading.open_table(META)?.get(REVISION_KEY)?.map(|last| last.value());
+    let is_start = match reading.open_table(SKIPPED) {
+        Ok(skipped) => skipped.get(revision.0)?.is_some(),
+        Err(TableError::TableDoesNotExist(_)) => false,
+        Err(error) => return Err(error.into()),
+    };
+    let journal = reading.open_table(JOURNAL)?;
+    Ok(last == Some(revision.0) || is_start || journal.get(revision.0)?.is_some())
 }
 
 /// Creates a ledger in a temporary file and then renames it to `path`, so that a file of that name is always complete.
@@ -118,8 +219,11 @@ fn create(path: &Path, start: Revision) -> Result<(), OpenError> {
     // A unique name: several servers may start at once, and process ids repeat between containers.
     let name = format!(".berth-{}-{}.new", std::process::id(), clock::unix_micros());
     let beside = path.with_file_name(name);
-    let file = OpenOptions::new().read(true).write(true).create_new(true).open(&beside);
-    let file = file.map_err(failed)?;
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let file = options.open(&beside).map_err(failed)?;
     let made = storage(backend(file, path)?, path, Some(start));
     let named = made.and_then(|made| {
         // Closes the database, which writes.
@@ -156,7 +260,7 @@ pub(super) fn storage(
     let database =
         builder.create_with_backend(storage).map_err(|error| database_error(path, error))?;
     let last = check(&database, path, start)?;
-    Ok((database, last))
+    Ok(Opened { database, place: None, last })
 }
 
 /// Returns the last revision, if the tables are a ledger's; creates them if there are none.

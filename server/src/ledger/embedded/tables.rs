@@ -10,6 +10,9 @@ pub(super) const RECORDS: TableDefinition<'_, &str, (u64, &[u8])> =
 /// Table of the journal's lines by revision.
 pub(super) const JOURNAL: TableDefinition<'_, u64, &[u8]> =
     TableDefinition::new("berth.ledger.journal");
+/// Table of the revisions that were skipped when a server was started: the start of the new ones, and the last before.
+pub(super) const SKIPPED: TableDefinition<'_, u64, u64> =
+    TableDefinition::new("berth.ledger.skipped");
 
 /// Version of the tables.
 pub(super) const FORMAT: u64 = 1;

@@ -4,12 +4,12 @@ use std::slice;
 use std::sync::Arc;
 
 use berth_server::ledger::{
-    Bounds, CommitError, Embedded, Entry, Key, Ledger, Memory, Revision, Transaction,
+    Bounds, CommitError, Embedded, Entry, JournalLine, Key, Ledger, Memory, Revision, Transaction,
 };
 
 use crate::ledger::disk::Disk;
 
-const SMALL: Bounds = Bounds { max_journal_lines: 3, max_records: 2 };
+const SMALL: Bounds = Bounds { max_journal_lines: 3, max_records: 2, max_bytes: u64::MAX };
 
 /// Runs `check` on an empty ledger of each kind that begins at 10.
 fn check(check: impl Fn(&dyn Ledger)) {
@@ -108,7 +108,11 @@ fn the_journal_has_no_gaps_and_a_bound() {
             expected = Some(11 + n as u64);
             ledger.commit(write(&v, Some(1), Some("refused"))).unwrap_err();
         }
-        let line = |revision: u64, line: &str| (Revision(revision), line.as_bytes().to_vec());
+        let line = |revision: u64, line: &str| JournalLine {
+            revision: Revision(revision),
+            previous: Revision(revision - 1),
+            text: line.as_bytes().to_vec(),
+        };
         let page = ledger.journal(Revision(0), 9).unwrap();
         assert_eq!(page.lines, [line(13, "c"), line(14, "d"), line(15, "e")]);
         assert_eq!((page.oldest, page.last), (Some(Revision(13)), Revision(15)));
@@ -130,6 +134,27 @@ fn records_have_a_bound() {
         assert_eq!(ledger.commit(write(&b, Some(12), None)), Ok(Revision(14)));
         assert_eq!(ledger.commit(write(&c, None, Some("c"))), Ok(Revision(15)));
     });
+}
+
+#[test]
+fn bytes_have_a_bound() {
+    let bounds = Bounds { max_bytes: 1, ..Bounds::default() };
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("ledger");
+    let embedded = Embedded::open_bounded(&path, Revision(10), bounds).unwrap();
+    let memory = Memory::bounded(Revision(10), bounds);
+    let [a, b] = ["a", "b"].map(Key::volume);
+    memory.commit(write(&a, None, Some("a"))).unwrap();
+    for (ledger, change) in [(&memory as &dyn Ledger, true), (&embedded, false)] {
+        assert!(ledger.n_bytes() >= 1);
+        let full = Err(CommitError::TooLarge { limit: 1 });
+        assert_eq!(ledger.commit(write(&b, None, Some("b"))), full);
+        // What is there can be changed, and removed.
+        if change {
+            assert_eq!(ledger.commit(write(&a, Some(11), Some("aa"))), Ok(Revision(12)));
+            assert_eq!(ledger.commit(write(&a, Some(12), None)), Ok(Revision(13)));
+        }
+    }
 }
 
 /// Threads increment one number: no update is lost, and every revision is given once.

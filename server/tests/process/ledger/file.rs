@@ -92,6 +92,75 @@ fn a_ledger_has_one_server() {
     assert_eq!(Embedded::open(&path, Revision(0)).unwrap().commit(line("mine")), Ok(Revision(2)));
 }
 
+/// A copy that does not know the last grants: its next token is larger than theirs, and the journal says what it
+/// skipped.
+#[test]
+fn an_older_copy_repeats_no_token() {
+    let directory = tempfile::tempdir().unwrap();
+    let (path, copy) = (directory.path().join("ledger"), directory.path().join("copy"));
+    let ledger = Embedded::open(&path, Revision(100)).unwrap();
+    assert_eq!(ledger.commit(line("known")), Ok(Revision(101)));
+    drop(ledger);
+    std::fs::copy(&path, &copy).unwrap();
+    let ledger = Embedded::open(&path, Revision(200)).unwrap();
+    assert_eq!(ledger.commit(line("unknown")), Ok(Revision(201)));
+    drop(ledger);
+    std::fs::rename(&copy, &path).unwrap();
+    // Started several times before the next commit.
+    for start in [300, 400, 350] {
+        drop(Embedded::open(&path, Revision(start)).unwrap());
+    }
+    let ledger = Embedded::open(&path, Revision(390)).unwrap();
+    assert_eq!(ledger.commit(line("again")), Ok(Revision(401)));
+    assert_eq!(ledger.commit(line("and again")), Ok(Revision(402)));
+    let lines = ledger.journal(Revision(0), 9).unwrap().lines;
+    let order: Vec<_> = lines.iter().map(|line| (line.previous.0, line.revision.0)).collect();
+    assert_eq!(order, [(100, 101), (101, 401), (401, 402)]);
+}
+
+#[cfg(unix)]
+#[test]
+fn only_the_owner_may_read_it() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("ledger");
+    let mode = || std::fs::metadata(&path).unwrap().permissions().mode() & 0o777;
+    drop(Embedded::open(&path, Revision(0)).unwrap());
+    assert_eq!(mode(), 0o600);
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
+    drop(Embedded::open(&path, Revision(0)).unwrap());
+    assert_eq!(mode(), 0o600, "one of an earlier version");
+}
+
+/// A file that is moved away under a running server: nothing is answered from it, another server may begin on the path,
+/// and the first one does not take that server's ledger for its own.
+#[test]
+fn a_moved_file_is_no_ledger_any_more() {
+    let directory = tempfile::tempdir().unwrap();
+    let (path, aside) = (directory.path().join("ledger"), directory.path().join("aside"));
+    let first = Embedded::open(&path, Revision(0)).unwrap();
+    assert_eq!(first.commit(line("mine")), Ok(Revision(1)));
+    std::fs::rename(&path, &aside).unwrap();
+    let unavailable = |outcome: Result<Revision, CommitError>| {
+        let error = outcome.unwrap_err();
+        assert!(matches!(error, CommitError::Ledger(LedgerError::Unavailable { .. })), "{error}");
+        assert!(first.fault().is_some());
+    };
+    unavailable(first.commit(line("lost")));
+    assert!(first.read(&[Key::volume("v")]).is_err());
+    let second = Embedded::open(&path, Revision(1_000)).unwrap();
+    assert_eq!(second.commit(line("theirs")), Ok(Revision(1_001)));
+    unavailable(first.commit(line("in use")));
+    drop(second);
+    unavailable(first.commit(line("another ledger")));
+    std::fs::rename(&aside, &path).unwrap();
+    assert_eq!(first.commit(line("back")), Ok(Revision(2)));
+    assert_eq!(first.fault(), None);
+    std::fs::remove_file(&path).unwrap();
+    first.look();
+    assert!(first.fault().unwrap().contains("moved or deleted"), "{:?}", first.fault());
+}
+
 /// A truncated file, or one with a flipped bit, either opens with every line unchanged or fails with an error that
 /// names it.
 #[test]
