@@ -148,7 +148,7 @@ async fn reload(
         tracing::info!("SIGHUP: no `--cluster` files to be read again");
         return Ok(Loaded::Whole);
     }
-    if paths.iter().any(|path| path == Path::new("-")) {
+    if is_standard_input(paths) {
         return Err(CliError::Request("standard input cannot be read again".to_owned()));
     }
     tracing::info!("reading the cluster files again");
@@ -160,25 +160,41 @@ async fn load(
     paths: &[PathBuf],
     signals: &mut Signals,
 ) -> Result<Loaded, CliError> {
-    let started = clock::now();
-    let (load_files, paths) = (server.file_loader(), paths.to_owned());
-    let mut loading = tokio::task::spawn_blocking(move || load_files(&paths));
-    let report = loop {
-        tokio::select! {
-            loaded = &mut loading => break loaded,
-            request = signals.next() => match request {
-                SignalRequest::Stop => return Ok(Loaded::Stopped),
-                SignalRequest::Reload => {
-                    server.reload_credentials();
-                    tracing::warn!("the cluster files are being read already");
-                }
-            },
+    loop {
+        let started = clock::now();
+        let (load_files, read) = (server.file_loader(), paths.to_owned());
+        let mut loading = tokio::task::spawn_blocking(move || load_files(&read));
+        let mut is_asked_again = false;
+        let report = loop {
+            tokio::select! {
+                loaded = &mut loading => break loaded,
+                request = signals.next() => match request {
+                    SignalRequest::Stop => return Ok(Loaded::Stopped),
+                    SignalRequest::Reload => {
+                        server.reload_credentials();
+                        is_asked_again = true;
+                    }
+                },
+            }
+        };
+        let report = report
+            .map_err(|_| CliError::Request("loading the cluster was cut short".to_owned()))?;
+        // The files may have changed after they were read, also to ones that can be.
+        is_asked_again &= !is_standard_input(paths);
+        match report {
+            Ok(report) => log_report(&report, clock::as_millis(clock::now() - started)),
+            Err(error) if is_asked_again => tracing::warn!("{error}"),
+            Err(error) => return Err(error.into()),
         }
-    };
-    let report =
-        report.map_err(|_| CliError::Request("loading the cluster was cut short".to_owned()))??;
-    log_report(&report, clock::as_millis(clock::now() - started));
-    Ok(Loaded::Whole)
+        if !is_asked_again {
+            return Ok(Loaded::Whole);
+        }
+        tracing::info!("SIGHUP came meanwhile: reading the cluster files again");
+    }
+}
+
+fn is_standard_input(paths: &[PathBuf]) -> bool {
+    paths.iter().any(|path| path == Path::new("-"))
 }
 
 fn log_report(report: &LoadReport, elapsed_ms: u64) {
@@ -206,7 +222,7 @@ enum SignalRequest {
     Reload,
 }
 
-/// Time within which a repeated signal counts once: supervisors signal a process and then its group.
+/// Time within which a repeated signal to stop counts once: supervisors signal a process and then its group.
 const SAME_SIGNAL: Duration = Duration::from_millis(500);
 
 /// The signals that this process handles.
@@ -251,7 +267,12 @@ impl Signals {
 }
 
 fn is_same_signal(last: Option<(SignalKind, Instant)>, kind: SignalKind, now: Instant) -> bool {
-    last.is_some_and(|(last, at)| last == kind && now.saturating_duration_since(at) < SAME_SIGNAL)
+    // Each SIGHUP may follow a change of a file.
+    let is_stop = kind != SignalKind::hangup();
+    is_stop
+        && last.is_some_and(|(last, at)| {
+            last == kind && now.saturating_duration_since(at) < SAME_SIGNAL
+        })
 }
 
 #[cfg(test)]
@@ -265,5 +286,7 @@ mod tests {
         assert!(is_same_signal(Some((terminate, now)), terminate, now + SAME_SIGNAL / 2));
         assert!(!is_same_signal(Some((terminate, now)), terminate, now + SAME_SIGNAL));
         assert!(!is_same_signal(Some((terminate, now)), SignalKind::interrupt(), now));
+        let hangup = SignalKind::hangup();
+        assert!(!is_same_signal(Some((hangup, now)), hangup, now), "a file may have changed");
     }
 }
