@@ -26,6 +26,9 @@ use crate::score::{Raw, Score, ScoreCluster};
 use crate::snapshot::Snapshot;
 use crate::snapshot::shard::Shard;
 
+/// Most subjects and sums of a request that is remembered: each takes a kibibyte for each shard.
+const MAX_REMEMBERED_COUNTS: usize = 64;
+
 /// A prepared request, with its filters and scores.
 pub(crate) struct Plan<'a> {
     prepared: Prepared<'a>,
@@ -145,9 +148,12 @@ impl<'a> Plan<'a> {
         names.iter().filter_map(|name| shard.nodes.row_of_name.get(name).copied()).collect()
     }
 
-    /// Whether results for a row depend only on the pod's shape, so that they may be remembered.
+    /// Whether results for a row depend only on the pod's shape, and are small enough, so that they may be remembered.
     pub(crate) fn is_rememberable(&self) -> bool {
-        self.narrowing().is_none() && self.pod().facts().resized.is_none()
+        let n_counted = self.demand().subjects.len() + self.demand().sums.len();
+        n_counted <= MAX_REMEMBERED_COUNTS
+            && self.narrowing().is_none()
+            && self.pod().facts().resized.is_none()
     }
 
     /// Refuses a pod that needs a plugin which is enabled but not implemented, as with resource claims (S-DRA-3).
