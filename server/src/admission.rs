@@ -5,36 +5,46 @@
 //!             (lane)     │ quick: by how long it waited for a thread (`codel`)
 //!                        │ decision, simulation, ledger: would the lane's queue take it? (`queue`)
 //!                        ├ stream, watch: by number
-//!                        └ probe: always
+//!                        └ probe: always, unless thousands are under way
 //! ```
 //! A call that passes waits for its lane's worker in [`Workers`], which checks the same queue again once the message is
 //! there: one queue, checked twice ([why](../../docs/decisions/0009-admission.md)).
 
+mod bytes;
 mod error;
 mod lane;
 mod limits;
 mod queue;
 mod codel;
+mod user;
 mod workers;
 
+pub(crate) use bytes::{ByteBudget, Bytes, Holder, SMALL};
 pub(crate) use error::{AdmissionError, Overloaded};
 pub(crate) use lane::Lane;
 pub use limits::LoadLimits;
+pub(crate) use user::User;
 pub(crate) use workers::{Worker, Workers};
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::clock;
 use crate::telemetry::{AdmissionCounts, LaneCounts};
 use codel::CoDel;
 
+/// Maximum number of probes under way. Each takes microseconds: more only come where their messages do not.
+const MAX_PROBES: u64 = 4_096;
 /// Maximum number of open health watches and reflection streams.
 const MAX_WATCHES: u64 = 1_024;
 /// Number of calls under way per core below which the quick lane has no queue.
 const FEW: u64 = 8;
 /// One call in this many is sampled for the waits of the quick lane.
 const SAMPLING: u64 = 8;
+/// The share of a user in the streams: one in so many.
+const SHARE: usize = 2;
 /// Retry delay for calls that are limited by number alone.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
@@ -49,6 +59,8 @@ pub(crate) struct LaneWorkers {
 pub(crate) struct Admission {
     limits: LoadLimits,
     tallies: [Tally; Lane::ALL.len()],
+    /// Open streams by user.
+    streams: Mutex<HashMap<Arc<str>, usize>>,
     quick: CoDel,
     /// Number of quick calls under way below which no queue is assumed.
     few_quick: u64,
@@ -84,6 +96,7 @@ impl Admission {
         Admission {
             limits,
             tallies: Default::default(),
+            streams: Mutex::default(),
             quick: CoDel::new(clock::now(), limits.max_queue_time),
             few_quick: FEW * n_cores as u64,
             workers,
@@ -101,6 +114,22 @@ impl Admission {
         self.tallies[lane as usize].left.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Opens a stream of the user, which counts as its until the returned value is dropped.
+    ///
+    /// # Errors
+    /// [`AdmissionError::Overloaded`] where the user has its share of streams.
+    pub(crate) fn open_stream(self: &Arc<Self>, user: &User) -> Result<OpenStream, AdmissionError> {
+        let mut streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
+        let n = streams.entry(user.name.clone()).or_default();
+        if *n >= self.limits.max_open_streams.div_ceil(SHARE) {
+            let reason = "one user has too many streams open";
+            return Err(AdmissionError::overloaded(reason, RETRY_AFTER));
+        }
+        *n += 1;
+        drop(streams);
+        Ok(OpenStream { admission: self.clone(), user: user.name.clone() })
+    }
+
     /// Decides whether a call that has arrived may begin; `waited` is how long it has already waited for a thread.
     ///
     /// # Errors
@@ -111,6 +140,7 @@ impl Admission {
         now: Instant,
         waited: Duration,
         deadline: Option<Instant>,
+        user: &User,
     ) -> Result<(), AdmissionError> {
         if deadline.is_some_and(|at| at <= now) {
             return Err(AdmissionError::DeadlineExceeded);
@@ -118,9 +148,9 @@ impl Admission {
         let entered = self.check_number(lane).and_then(|()| match lane {
             Lane::Probe | Lane::Watch | Lane::Stream => Ok(()),
             Lane::Quick => self.check_wait(now, waited),
-            Lane::Decision => self.workers.decision.check(now, deadline),
-            Lane::Simulation => self.workers.simulation.check(now, deadline),
-            Lane::Ledger => self.workers.ledger.check(now, deadline),
+            Lane::Decision => self.workers.decision.check(now, deadline, user),
+            Lane::Simulation => self.workers.simulation.check(now, deadline, user),
+            Lane::Ledger => self.workers.ledger.check(now, deadline, user),
         });
         if entered.is_err() {
             self.counts[lane as usize].count_refused();
@@ -132,11 +162,16 @@ impl Admission {
     ///
     /// # Errors
     /// [`AdmissionError::Overloaded`]
-    pub(crate) fn visit(&self, lane: Lane, now: Instant) -> Result<Visit<'_>, AdmissionError> {
+    pub(crate) fn visit(
+        &self,
+        lane: Lane,
+        now: Instant,
+        user: &User,
+    ) -> Result<Visit<'_>, AdmissionError> {
         self.arrive(lane);
         let visit = Visit { admission: self, lane };
         let entered = self.check_number(lane).and_then(|()| match lane {
-            Lane::Decision => self.workers.decision.check(now, None),
+            Lane::Decision => self.workers.decision.check(now, None, user),
             // How long it waited for a thread is unknown, so it says nothing about the queue.
             _ => Ok(()),
         });
@@ -149,7 +184,7 @@ impl Admission {
     fn check_number(&self, lane: Lane) -> Result<(), AdmissionError> {
         let n_in = |lane: Lane| self.tallies[lane as usize].n_under_way();
         let (n, limit, reason) = match lane {
-            Lane::Probe => return Ok(()),
+            Lane::Probe => (n_in(lane), MAX_PROBES, "too many probes are under way"),
             Lane::Watch => (n_in(lane), MAX_WATCHES, "too many watches are open"),
             Lane::Stream => {
                 (n_in(lane), self.limits.max_open_streams as u64, "too many streams are open")
@@ -195,6 +230,24 @@ impl Admission {
     }
 }
 
+/// An open stream of a user.
+pub(crate) struct OpenStream {
+    admission: Arc<Admission>,
+    user: Arc<str>,
+}
+
+impl Drop for OpenStream {
+    fn drop(&mut self) {
+        let mut streams = self.admission.streams.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(n) = streams.get_mut(&self.user) {
+            *n -= 1;
+            if *n == 0 {
+                streams.remove(&self.user);
+            }
+        }
+    }
+}
+
 /// A call under way.
 pub(crate) struct Visit<'a> {
     admission: &'a Admission,
@@ -225,7 +278,7 @@ mod tests {
 
     fn enter(admission: &Admission, lane: Lane) -> Result<(), AdmissionError> {
         admission.arrive(lane);
-        admission.enter(lane, clock::now(), Duration::ZERO, None)
+        admission.enter(lane, clock::now(), Duration::ZERO, None, &User::current())
     }
 
     #[test]
@@ -275,7 +328,7 @@ mod tests {
         let admission = admission(LoadLimits::default());
         let now = clock::now();
         admission.arrive(Lane::Quick);
-        let late = admission.enter(Lane::Quick, now, Duration::ZERO, Some(now));
+        let late = admission.enter(Lane::Quick, now, Duration::ZERO, Some(now), &User::current());
         assert_eq!(late, Err(AdmissionError::DeadlineExceeded));
     }
 }

@@ -31,6 +31,8 @@ use std::sync::{Arc, OnceLock};
 use arc_swap::ArcSwap;
 use http::HeaderMap;
 
+use tokio::sync::watch;
+
 use crate::clock;
 use crate::document::ConfigError;
 use crate::telemetry::{AuthCounts, AuthOutcome, MeansCounts};
@@ -42,6 +44,8 @@ pub(crate) struct Auth {
     nobody: Arc<Caller>,
     /// Settings of authentication; `None` if callers are not authenticated.
     known: Option<Known>,
+    /// Number of times that credentials were read again: what was accepted before may have been revoked.
+    n_reloads: watch::Sender<u64>,
 }
 
 struct Known {
@@ -60,7 +64,8 @@ struct Known {
 impl Auth {
     /// Authentication that is off.
     pub(crate) fn open() -> Auth {
-        Auth { nobody: Arc::new(Caller::unauthenticated(Roles::ALL)), known: None }
+        let nobody = Arc::new(Caller::unauthenticated(Roles::ALL));
+        Auth { nobody, known: None, n_reloads: watch::Sender::new(0) }
     }
 
     /// Authenticates callers by the tokens of a file and, if the listeners check client certificates, by those; a
@@ -109,6 +114,11 @@ impl Auth {
         self.known.is_none()
     }
 
+    /// The number of times that credentials were read again.
+    pub(crate) fn reloads(&self) -> watch::Receiver<u64> {
+        self.n_reloads.subscribe()
+    }
+
     /// Authenticates the caller of a request.
     ///
     /// # Errors
@@ -134,6 +144,7 @@ impl Auth {
         let parsed = token::parse(path, bytes, &known.bindings);
         known.counts.count_reload(parsed.is_ok());
         known.tokens.store(Arc::new(parsed?));
+        self.n_reloads.send_modify(|n| *n += 1);
         Ok(())
     }
 

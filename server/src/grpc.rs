@@ -2,6 +2,8 @@
 //! and packs the response; every failure becomes a status in `status`.
 
 mod call;
+mod credential;
+mod follow;
 mod layer;
 mod parts;
 mod placement;

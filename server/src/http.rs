@@ -7,6 +7,7 @@ mod extender;
 mod health;
 mod metrics;
 mod openapi;
+mod site;
 mod trace;
 mod v1;
 
@@ -34,5 +35,6 @@ pub(crate) fn router(state: Arc<State>, extender: Arc<Extender>, calls: Calls) -
         .merge(extender::routes(state.clone(), extender))
         .merge(v1::routes(state.clone(), calls))
         .layer(from_fn_with_state(state.clone(), authorize::authorize))
+        .layer(from_fn_with_state(state.clone(), site::check))
         .layer(from_fn_with_state(state, trace::trace))
 }

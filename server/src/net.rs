@@ -3,6 +3,10 @@
 //! Both ports share one accept loop, with limits on connections and handshakes, that never waits for a single peer.
 
 mod accept;
+mod activity;
+mod frames;
+mod hellos;
+mod open_connections;
 mod listen;
 mod connection;
 mod tls;
@@ -14,7 +18,6 @@ mod slow_readers;
 mod unread;
 mod write_timeout;
 mod linger;
-mod log_limit;
 
 pub(crate) use accept::{Port, accept};
 pub(crate) use connection::Connection;
@@ -22,6 +25,7 @@ pub(crate) use http1::serve as serve_http1;
 pub(crate) use http2::{Http2, serve as serve_http2};
 pub use listen::ListenError;
 pub(crate) use listen::{Guard, listen};
+pub(crate) use open_connections::InUse;
 pub use peer::Peer;
 pub(crate) use slow_readers::{ResponseSlot, SlowReaders};
 pub(crate) use tls::{Protocol, Tls};

@@ -34,19 +34,21 @@ mod unset;
 pub mod label_selector;
 
 pub(crate) mod method;
+mod held_bytes;
 mod access;
 mod deadline;
 mod error;
 #[cfg(test)]
 pub(crate) mod fixture;
 
-pub(crate) use access::Access;
+pub(crate) use access::{Access, SimpleRequest};
 pub use assumptions::error::AssumptionError;
 pub(crate) use context::{CallContext, REQUEST_ID};
 pub(crate) use deadline::{Cancel, CancelOnDrop, Deadline};
 pub(crate) use delivery::{AssumeTerms, Delivery, Guarded, Held, Undelivered, UntilDelivered};
 pub(crate) use error::CallError;
 pub use force_deletion::ForceDeletion;
+pub(crate) use held_bytes::HeldBytes;
 pub use limits::Limits;
 pub use session_table::SessionLimits;
 pub(crate) use state::State;

@@ -1,6 +1,8 @@
-//! Limits on how many calls are under way at a time, and for how long.
+//! Limits on how many calls are under way at a time, for how long, and on what they send.
 
 use std::time::Duration;
+
+use berth_proto::layout::Bounds;
 
 /// Limits on load. A call beyond one is refused with `RESOURCE_EXHAUSTED`, and a retry delay where that helps.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -26,6 +28,17 @@ pub struct LoadLimits {
     pub slow_reader_timeout: Duration,
     /// Most bytes of the headers of one call, as HTTP/2 counts them (`maxHeaderBytes`, default 16 KiB).
     pub max_header_bytes: u32,
+    /// Most bytes of all messages that were received and are not yet decided, undecoded and decoded, and of answers that
+    /// are not yet read (`maxBufferedBytes`, default 320 MiB). One caller has at most half of it.
+    pub max_buffered_bytes: usize,
+    /// Most elements of one list of messages, or of one map, in an object of a request (`maxListItems`, default 1,000).
+    pub max_list_items: usize,
+    /// Most elements of all lists of one object of a request (`maxObjectItems`, default 10,000).
+    pub max_object_items: usize,
+    /// Most bytes of one object of a request (`maxObjectBytes`, default 3 MiB, as kube-apiserver).
+    pub max_object_bytes: usize,
+    /// Most elements of one list of a request, such as its entries (`maxRequestItems`, default 100,000).
+    pub max_request_items: usize,
 }
 
 impl Default for LoadLimits {
@@ -39,6 +52,23 @@ impl Default for LoadLimits {
             max_call_time: Duration::from_secs(120),
             slow_reader_timeout: Duration::from_secs(60),
             max_header_bytes: 16 << 10,
+            max_buffered_bytes: 320 << 20,
+            max_list_items: 1_000,
+            max_object_items: 10_000,
+            max_object_bytes: 3 << 20,
+            max_request_items: 100_000,
+        }
+    }
+}
+
+impl LoadLimits {
+    /// Bounds of one message.
+    pub(crate) fn bounds(&self) -> Bounds {
+        Bounds {
+            max_list_items: self.max_list_items,
+            max_object_items: self.max_object_items,
+            max_object_bytes: self.max_object_bytes,
+            max_request_items: self.max_request_items,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Queue: which calls run, which may wait for a worker, and for how long. A state machine without a clock or a thread.
 //!
-//! Four rules keep admitted calls fast ([why](../../../docs/decisions/0009-admission.md)):
+//! Users take turns, and a call that takes long keeps no worker from other users ([`Turns`]). Four rules keep admitted
+//! calls fast ([why](../../../docs/decisions/0009-admission.md)):
 //! * an idle worker takes a call at once, whatever else holds;
 //! * one call per worker may wait; more only while their expected wait is within the limit, and no waiting call has
 //!   already waited longer than that;
@@ -11,6 +12,7 @@
 
 mod concurrency;
 mod standing_queue;
+mod turns;
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -18,6 +20,9 @@ use std::time::{Duration, Instant};
 use concurrency::Concurrency;
 pub(crate) use concurrency::Service;
 use standing_queue::StandingQueue;
+use turns::Turns;
+
+use super::user::User;
 
 /// Maximum number of waiting calls, however short they are.
 const MAX_WAITING: usize = 1024;
@@ -39,6 +44,7 @@ pub(crate) struct Queue<W> {
     streams: VecDeque<Waiting<W>>,
     /// Whether a stream's request is next when calls wait as well.
     is_streams_turn: bool,
+    turns: Turns,
     standing_queue: StandingQueue,
     concurrency: Concurrency,
     service: Mean,
@@ -48,15 +54,31 @@ pub(crate) struct Queue<W> {
 #[derive(Debug)]
 struct Waiting<W> {
     ticket: u64,
+    user: User,
     since: Instant,
     worker: W,
+}
+
+/// A waiting call that gets a worker.
+#[derive(Debug)]
+pub(crate) struct Next<W> {
+    /// Its notifier.
+    pub(crate) worker: W,
+    /// Id of the call that runs, for [`Queue::finish`].
+    pub(crate) id: u64,
+    /// Since when it waited.
+    #[cfg(test)]
+    pub(crate) since: Instant,
 }
 
 /// Outcome for an admitted call.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Entry {
     /// The call has a worker.
-    Begun,
+    Begun {
+        /// Id of the call that runs, for [`Queue::finish`].
+        id: u64,
+    },
     /// The call waits, and is notified when it has a worker; it gives up with [`Queue::leave`].
     Waits {
         /// Id of the call in the queue.
@@ -84,6 +106,7 @@ impl<W> Queue<W> {
             calls: VecDeque::new(),
             streams: VecDeque::new(),
             is_streams_turn: false,
+            turns: Turns::new(n_workers),
             standing_queue: StandingQueue::new(max_wait),
             concurrency: Concurrency::new(n_workers, max_wait),
             service: Mean::default(),
@@ -95,8 +118,13 @@ impl<W> Queue<W> {
     ///
     /// # Errors
     /// [`Refused`].
-    pub(crate) fn check(&mut self, now: Instant, deadline: Option<Instant>) -> Result<(), Refused> {
-        let checked = self.look(now, deadline);
+    pub(crate) fn check(
+        &mut self,
+        now: Instant,
+        deadline: Option<Instant>,
+        user: &User,
+    ) -> Result<(), Refused> {
+        let checked = self.look(now, deadline, user);
         // A call that passes is counted when it enters.
         if checked.is_err() {
             self.standing_queue.count();
@@ -104,18 +132,50 @@ impl<W> Queue<W> {
         checked
     }
 
-    fn look(&mut self, now: Instant, deadline: Option<Instant>) -> Result<(), Refused> {
+    fn look(
+        &mut self,
+        now: Instant,
+        deadline: Option<Instant>,
+        user: &User,
+    ) -> Result<(), Refused> {
         let is_standing = self.open(now);
-        if self.n_busy < self.n_open {
+        if self.has_worker(now, user) {
             return Ok(());
         }
-        let expected = self.expected_wait();
+        let expected = self.expected_wait(user);
         let is_too_late = deadline.is_some_and(|at| at.saturating_duration_since(now) < expected);
         let is_burst = self.calls.len() < MAX_WAITING
             && expected <= self.max_wait
             && self.calls.front().is_none_or(|first| now - first.since <= self.max_wait);
-        let may_wait = !is_standing && (is_burst || self.calls.len() < self.n_workers);
-        if may_wait && !is_too_late { Ok(()) } else { Err(self.refused()) }
+        let is_few = self.calls.len() < self.n_workers;
+        let may_wait = !is_standing && (is_burst || is_few) || self.is_others_fault(user);
+        if may_wait && !is_too_late { Ok(()) } else { Err(self.refused(user)) }
+    }
+
+    /// Whether a call of the user would get a worker at once: a free one, or that of a long call of another user.
+    fn has_worker(&mut self, now: Instant, user: &User) -> bool {
+        if !self.turns.may_run(user) {
+            // The user's calls that gave their workers up come first.
+            while self.n_busy < self.n_open && self.turns.take_back() {
+                self.n_busy += 1;
+            }
+            if !self.turns.may_run(user) {
+                return false;
+            }
+        }
+        if self.n_busy >= self.n_open && self.turns.give_up(user, now) {
+            self.n_busy -= 1;
+        }
+        self.n_busy < self.n_open
+    }
+
+    /// Whether a user who has nothing under way would be refused for what other users do.
+    fn is_others_fault(&self, user: &User) -> bool {
+        let is_own = |waiting: &Waiting<W>| waiting.user.name == user.name;
+        let n_waiting = self.calls.len() + self.streams.len();
+        n_waiting < MAX_WAITING
+            && !self.turns.is_running(user)
+            && !self.calls.iter().chain(&self.streams).any(is_own)
     }
 
     /// Sets how many workers may run now; returns whether the queue stands.
@@ -134,32 +194,40 @@ impl<W> Queue<W> {
         &mut self,
         now: Instant,
         deadline: Option<Instant>,
+        user: &User,
         waiter: impl FnOnce() -> W,
     ) -> Result<Entry, Refused> {
-        let looked = self.look(now, deadline);
+        let looked = self.look(now, deadline, user);
         self.standing_queue.count();
         looked?;
-        if self.n_busy < self.n_open {
+        if self.has_worker(now, user) {
             self.n_busy += 1;
-            return Ok(Entry::Begun);
+            return Ok(Entry::Begun { id: self.turns.begin(user, now) });
         }
         let patience = now + self.max_wait.saturating_mul(PATIENCE);
         let until = deadline.map_or(patience, |deadline| deadline.min(patience));
         self.standing_queue.note_waiting(now);
-        let waiting = Waiting { ticket: self.take_ticket(), since: now, worker: waiter() };
+        let user = user.clone();
+        let waiting = Waiting { ticket: self.take_ticket(), user, since: now, worker: waiter() };
         let ticket = waiting.ticket;
         self.calls.push_back(waiting);
         Ok(Entry::Waits { ticket, until: Some(until) })
     }
 
     /// Admits a request of a stream, which waits for as long as it takes: its stream sends no more meanwhile.
-    pub(crate) fn enter_patiently(&mut self, now: Instant, waiter: impl FnOnce() -> W) -> Entry {
+    pub(crate) fn enter_patiently(
+        &mut self,
+        now: Instant,
+        user: &User,
+        waiter: impl FnOnce() -> W,
+    ) -> Entry {
         self.open(now);
-        if self.n_busy < self.n_open {
+        if self.has_worker(now, user) {
             self.n_busy += 1;
-            return Entry::Begun;
+            return Entry::Begun { id: self.turns.begin(user, now) };
         }
-        let waiting = Waiting { ticket: self.take_ticket(), since: now, worker: waiter() };
+        let user = user.clone();
+        let waiting = Waiting { ticket: self.take_ticket(), user, since: now, worker: waiter() };
         let ticket = waiting.ticket;
         self.streams.push_back(waiting);
         Entry::Waits { ticket, until: None }
@@ -174,30 +242,50 @@ impl<W> Queue<W> {
         self.n_waiting() < n_before
     }
 
-    /// Frees a worker; `service` is the time of its call, if it began. [`Queue::next`] assigns the worker anew.
-    pub(crate) fn finish(&mut self, now: Instant, service: Option<Service>) {
-        self.n_busy = self.n_busy.saturating_sub(1);
+    /// Frees the worker of a call, if it still has one; `service` is the time of the call, if it began. [`Queue::next`]
+    /// assigns the worker anew.
+    pub(crate) fn finish(&mut self, now: Instant, id: u64, service: Option<Service>) {
+        if self.turns.end(id) {
+            self.n_busy = self.n_busy.saturating_sub(1);
+        }
         if let Some(service) = service {
             self.service.add(service.time);
             self.concurrency.add(now, service);
         }
     }
 
-    /// Assigns a free worker to the next waiting call: returns its notifier, and since when it waited. To be called
-    /// until it returns `None`.
-    pub(crate) fn next(&mut self, now: Instant) -> Option<(W, Instant)> {
+    /// Assigns a worker to the next waiting call: a free one, or that of a long call of another user. To be called until
+    /// it returns `None`.
+    pub(crate) fn next(&mut self, now: Instant) -> Option<Next<W>> {
         self.open(now);
-        if self.n_busy >= self.n_open {
+        let (call, stream) = (self.turns.next(&self.calls), self.turns.next(&self.streams));
+        let (of_streams, place) = match (self.is_streams_turn, call, stream) {
+            (true, _, Some(place)) | (false, None, Some(place)) => (true, place),
+            (_, Some(place), _) => (false, place),
+            (_, None, None) => {
+                while self.n_busy < self.n_open && self.turns.take_back() {
+                    self.n_busy += 1;
+                }
+                return None;
+            }
+        };
+        let waiting = if of_streams { &self.streams } else { &self.calls };
+        let user = waiting.get(place)?.user.clone();
+        if !self.has_worker(now, &user) {
             return None;
         }
-        let next = match (self.is_streams_turn, self.calls.is_empty(), self.streams.is_empty()) {
-            (true, _, false) | (false, true, _) => self.streams.pop_front(),
-            (true, _, true) | (false, false, _) => self.calls.pop_front(),
-        }?;
+        let waiting = if of_streams { &mut self.streams } else { &mut self.calls };
+        let next = waiting.remove(place)?;
         self.is_streams_turn = !self.is_streams_turn;
         self.n_busy += 1;
         self.note_length();
-        Some((next.worker, next.since))
+        let id = self.turns.begin(&user, now);
+        Some(Next {
+            worker: next.worker,
+            id,
+            #[cfg(test)]
+            since: next.since,
+        })
     }
 
     /// Number of calls, and requests of streams, that wait.
@@ -217,15 +305,15 @@ impl<W> Queue<W> {
     }
 
     /// Expected wait of a call that comes now, from the time that recent calls took. Streams alternate with calls.
-    fn expected_wait(&self) -> Duration {
-        let n_calls = self.calls.len() + 1;
+    fn expected_wait(&self, user: &User) -> Duration {
+        let n_calls = self.turns.n_ahead(user, &self.calls) + 1;
         let n_ahead = n_calls + self.streams.len().min(n_calls);
         self.service.times(n_ahead, self.n_open)
     }
 
     /// The refusal of a call that comes now and may not wait.
-    pub(crate) fn refused(&self) -> Refused {
-        Refused { retry_after: self.expected_wait().clamp(RETRY_AFTER.0, RETRY_AFTER.1) }
+    pub(crate) fn refused(&self, user: &User) -> Refused {
+        Refused { retry_after: self.expected_wait(user).clamp(RETRY_AFTER.0, RETRY_AFTER.1) }
     }
 
     fn take_ticket(&mut self) -> u64 {

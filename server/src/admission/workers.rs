@@ -6,9 +6,13 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
 use super::queue::{Entry, Queue, Refused, Service};
+use super::user::User;
 use super::{AdmissionError, Lane};
 use crate::clock;
 use crate::telemetry::{AdmissionCounts, LaneCounts};
+
+/// Interval at which a waiting call looks whether a call of another user has become long.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// The workers of one lane. Clones share them.
 #[derive(Clone)]
@@ -23,6 +27,8 @@ struct Shared {
 /// One worker, held while this value lives; then the next call in the queue gets it.
 pub(crate) struct Worker {
     workers: Workers,
+    /// Id of the call that runs.
+    id: u64,
     began: Option<Began>,
 }
 
@@ -52,22 +58,23 @@ impl Workers {
         &self,
         now: Instant,
         deadline: Option<Instant>,
+        user: &User,
     ) -> Result<(), AdmissionError> {
-        self.queue().check(now, deadline).map_err(too_long)
+        self.queue().check(now, deadline, user).map_err(too_long)
     }
 
-    /// Waits for a worker, within the lane's limits and the deadline.
+    /// Waits for a worker for the current user, within the lane's limits and the deadline.
     ///
     /// # Errors
     /// [`AdmissionError::Overloaded`] if that would take too long, or did; [`AdmissionError::DeadlineExceeded`].
     pub(crate) async fn take(&self, deadline: Option<Instant>) -> Result<Worker, AdmissionError> {
         let (notifier, worker) = oneshot::channel();
-        let now = clock::now();
-        let entry = self.queue().enter(now, deadline, || notifier).map_err(|refused| {
+        let (now, user) = (clock::now(), User::current());
+        let entry = self.queue().enter(now, deadline, &user, || notifier).map_err(|refused| {
             self.0.counts.count_refused();
             too_long(refused)
         })?;
-        self.wait(entry, worker, now, deadline).await
+        self.wait(entry, worker, &user, now, deadline).await
     }
 
     /// Waits for a worker for as long as it takes, or until the deadline.
@@ -79,33 +86,28 @@ impl Workers {
         deadline: Option<Instant>,
     ) -> Result<Worker, AdmissionError> {
         let (notifier, worker) = oneshot::channel();
-        let now = clock::now();
-        let entry = self.queue().enter_patiently(now, || notifier);
-        self.wait(entry, worker, now, deadline).await
+        let (now, user) = (clock::now(), User::current());
+        let entry = self.queue().enter_patiently(now, &user, || notifier);
+        self.wait(entry, worker, &user, now, deadline).await
     }
 
     async fn wait(
         &self,
         entry: Entry,
         worker: oneshot::Receiver<Worker>,
+        user: &User,
         since: Instant,
         deadline: Option<Instant>,
     ) -> Result<Worker, AdmissionError> {
         let (ticket, until) = match entry {
-            Entry::Begun => {
+            Entry::Begun { id } => {
                 self.0.counts.record_wait(Duration::ZERO);
-                return Ok(Worker { workers: self.clone(), began: None });
+                return Ok(Worker { workers: self.clone(), id, began: None });
             }
             Entry::Waits { ticket, until } => (ticket, until.or(deadline)),
         };
         let mut place = QueueSlot { workers: self, ticket, worker };
-        let given = match until {
-            None => (&mut place.worker).await.ok(),
-            Some(at) => match tokio::time::timeout_at(at.into(), &mut place.worker).await {
-                Ok(given) => given.ok(),
-                Err(_) => None,
-            },
-        };
+        let given = self.given(&mut place.worker, until).await;
         drop(place);
         let now = clock::now();
         self.0.counts.record_wait(now.saturating_duration_since(since));
@@ -114,8 +116,28 @@ impl Workers {
             None if deadline.is_some_and(|at| at <= now) => Err(AdmissionError::DeadlineExceeded),
             None => {
                 self.0.counts.count_refused();
-                Err(too_long(self.queue().refused()))
+                Err(too_long(self.queue().refused(user)))
             }
+        }
+    }
+
+    /// The worker once there is one, `None` at `until`. Meanwhile others' calls may become long, and give theirs up.
+    async fn given(
+        &self,
+        worker: &mut oneshot::Receiver<Worker>,
+        until: Option<Instant>,
+    ) -> Option<Worker> {
+        loop {
+            let now = clock::now();
+            let look = until.map_or(now + LOOK, |at| at.min(now + LOOK));
+            if let Ok(given) = tokio::time::timeout_at(look.into(), &mut *worker).await {
+                return given.ok();
+            }
+            let now = clock::now();
+            if until.is_some_and(|at| at <= now) {
+                return None;
+            }
+            self.assign(now);
         }
     }
 
@@ -130,19 +152,20 @@ impl Workers {
         self.queue().n_open(clock::now())
     }
 
-    /// Frees a worker, and assigns all workers that may run now.
-    fn finish(&self, now: Instant, service: Option<Service>) {
-        let mut next = {
-            let mut queue = self.queue();
-            queue.finish(now, service);
-            queue.next(now)
-        };
-        while let Some((notifier, _)) = next {
-            let worker = Worker { workers: self.clone(), began: None };
+    /// Frees the worker of a call, and assigns all workers that may run now.
+    fn finish(&self, now: Instant, id: u64, service: Option<Service>) {
+        self.queue().finish(now, id, service);
+        self.assign(now);
+    }
+
+    /// Assigns all workers that may run now.
+    fn assign(&self, now: Instant) {
+        loop {
+            let Some(next) = self.queue().next(now) else { return };
+            let worker = Worker { workers: self.clone(), id: next.id, began: None };
             // A waiting call leaves the queue before it drops its receiver, so the receiver is there. If it were not,
             // the worker would be dropped here, and go to the next call: hence not under the lock.
-            drop(notifier.send(worker));
-            next = self.queue().next(now);
+            drop(next.worker.send(worker));
         }
     }
 
@@ -169,7 +192,7 @@ impl Drop for Worker {
             // Waiting for the disk needs no core.
             Service { time, on_core: if is_computation { on_core } else { time } }
         });
-        self.workers.finish(now, service);
+        self.workers.finish(now, self.id, service);
     }
 }
 

@@ -315,6 +315,18 @@ macro_rules! service_settings {
                 page: "deltas, assumed pods and nominations in one session.",
             }
 
+            /// Most bytes that the changes of all sessions take [default: 201326592]
+            #[arg(long, env = "BERTH_MAX_SESSION_BYTES", value_name = "N", allow_negative_numbers = true,
+                value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
+            max_session_bytes: Option<usize> {
+                file: "maxSessionBytes" = decode::integer,
+                check: not_zero => "--max-session-bytes",
+                config: usize = SessionLimits::default().max_bytes,
+                server: limits.sessions.max_bytes,
+                shown: "`201326592`",
+                page: "bytes that the changes of all sessions take. One user, and one session, has half.",
+            }
+
             /// How long a session may be idle before it is dropped [default: 5m]
             #[arg(long, env = "BERTH_SESSION_IDLE_TIMEOUT", value_name = "DURATION", value_parser = duration::parse)]
             session_idle_timeout: Option<Duration> {

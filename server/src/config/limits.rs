@@ -13,6 +13,8 @@ use crate::document::{ConfigError, duration};
 
 /// Minimum of the limit on headers: less would not hold a bearer token and the headers of gRPC itself.
 const MIN_HEADER_BYTES: u32 = 4 << 10;
+/// Minimum of the budget of bytes: less would not hold the messages of a feed.
+const MIN_BUFFERED_BYTES: usize = 32 << 20;
 /// Minimum of the queue time: less cannot be distinguished from delays of the thread scheduler.
 const MIN_QUEUE_TIME: Duration = Duration::from_millis(1);
 /// Minimum of the timeouts: less would end healthy calls, and close healthy connections.
@@ -107,6 +109,61 @@ settings! {
         shown: "`16384`",
         page: "bytes of the headers of one call, at least 4096.",
     }
+
+    /// Most bytes of messages under way and of unread answers [default: 335544320]
+    #[arg(long, env = "BERTH_MAX_BUFFERED_BYTES", value_name = "N", allow_negative_numbers = true,
+        value_parser = RangedU64ValueParser::<usize>::new().range(MIN_BUFFERED_BYTES as u64..))]
+    max_buffered_bytes: Option<usize> {
+        file: "maxBufferedBytes" = decode::integer,
+        check: at_least(MIN_BUFFERED_BYTES) => "--max-buffered-bytes",
+        option: max_buffered_bytes,
+        shown: "`335544320`",
+        page: "bytes of all messages that are not yet decided, and of unread answers, at least 33554432. One caller has half.",
+    }
+
+    /// Most elements of one list or map in an object [default: 1000]
+    #[arg(long, env = "BERTH_MAX_LIST_ITEMS", value_name = "N", allow_negative_numbers = true,
+        value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
+    max_list_items: Option<usize> {
+        file: "maxListItems" = decode::integer,
+        check: not_zero => "--max-list-items",
+        option: max_list_items,
+        shown: "`1000`",
+        page: "elements of one list or map in an object of a request.",
+    }
+
+    /// Most elements of all lists of an object [default: 10000]
+    #[arg(long, env = "BERTH_MAX_OBJECT_ITEMS", value_name = "N", allow_negative_numbers = true,
+        value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
+    max_object_items: Option<usize> {
+        file: "maxObjectItems" = decode::integer,
+        check: not_zero => "--max-object-items",
+        option: max_object_items,
+        shown: "`10000`",
+        page: "elements of all lists of one object of a request.",
+    }
+
+    /// Most bytes of one object of a request [default: 3145728]
+    #[arg(long, env = "BERTH_MAX_OBJECT_BYTES", value_name = "N", allow_negative_numbers = true,
+        value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
+    max_object_bytes: Option<usize> {
+        file: "maxObjectBytes" = decode::integer,
+        check: not_zero => "--max-object-bytes",
+        option: max_object_bytes,
+        shown: "`3145728`",
+        page: "bytes of one object of a request.",
+    }
+
+    /// Most elements of one list of a request [default: 100000]
+    #[arg(long, env = "BERTH_MAX_REQUEST_ITEMS", value_name = "N", allow_negative_numbers = true,
+        value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
+    max_request_items: Option<usize> {
+        file: "maxRequestItems" = decode::integer,
+        check: not_zero => "--max-request-items",
+        option: max_request_items,
+        shown: "`100000`",
+        page: "elements of one list of a request, such as its entries.",
+    }
 }
 
 impl LimitsOverrides {
@@ -141,6 +198,8 @@ mod tests {
         let written = read(concat!(
             "maxConnections: 1\nmaxStreamsPerConnection: 2\nmaxConcurrentCalls: 3\nmaxOpenStreams: 4\n",
             "maxQueueTime: 5ms\nmaxCallTime: 6s\nslowReaderTimeout: 7s\nmaxHeaderBytes: 8192\n",
+            "maxBufferedBytes: 33554432\nmaxListItems: 9\nmaxObjectItems: 10\nmaxObjectBytes: 11\n",
+            "maxRequestItems: 12\n",
         ))
         .unwrap();
         let expected = LoadLimits {
@@ -152,6 +211,11 @@ mod tests {
             max_call_time: Duration::from_secs(6),
             slow_reader_timeout: Duration::from_secs(7),
             max_header_bytes: 8_192,
+            max_buffered_bytes: 32 << 20,
+            max_list_items: 9,
+            max_object_items: 10,
+            max_object_bytes: 11,
+            max_request_items: 12,
         };
         let none = LimitsOverrides::default();
         assert_eq!(none.over(&written).unwrap(), expected);

@@ -4,11 +4,12 @@ use std::borrow::Cow;
 
 use berth_proto::core_v1;
 use serde::Deserialize;
-use serde::de::{DeserializeSeed, MapAccess};
+use serde::de::{DeserializeSeed, Error as _, MapAccess};
 use serde_json::value::RawValue;
 
 use super::failure::Failure;
 use super::json_object::{self, JsonObject, List, Object, Text, member};
+use crate::admission::LoadLimits;
 use crate::escape;
 
 /// `ExtenderArgs` as sent; borrowed parts point into the body.
@@ -85,7 +86,7 @@ struct Written<'a> {
 impl<'de> JsonObject<'de> for Written<'de> {
     fn take<A: MapAccess<'de>>(&mut self, key: &str, value: &mut A) -> Result<bool, A::Error> {
         if key.eq_ignore_ascii_case("Pod") {
-            self.pod = member("Pod", value, Typed::<Option<core_v1::Pod>>::default())?;
+            self.pod = member("Pod", value, BoundedPod)?;
         } else if key.eq_ignore_ascii_case("NodeNames") {
             self.names = member("NodeNames", value, List(Text))?;
         } else if key.eq_ignore_ascii_case("Nodes") {
@@ -106,10 +107,36 @@ impl<'de> JsonObject<'de> for Items<'de> {
     fn take<A: MapAccess<'de>>(&mut self, key: &str, value: &mut A) -> Result<bool, A::Error> {
         let is_items = key.eq_ignore_ascii_case("items");
         if is_items {
-            let items: Option<Vec<&RawValue>> = member("items", value, Typed::default())?;
-            self.0 = items.unwrap_or_default();
+            self.0 = member("items", value, List(Typed::<&RawValue>::default()))?;
         }
         Ok(is_items)
+    }
+}
+
+/// Seed for a pod, which is read only if it is no larger than an API server would take, and has no more parts than a pod
+/// may have: 2 bytes of text can become a thousand in memory.
+#[derive(Copy, Clone)]
+pub(super) struct BoundedPod;
+
+impl<'de> DeserializeSeed<'de> for BoundedPod {
+    type Value = Option<core_v1::Pod>;
+
+    fn deserialize<D: serde::Deserializer<'de>>(
+        self,
+        deserializer: D,
+    ) -> Result<Option<core_v1::Pod>, D::Error> {
+        let limits = LoadLimits::default();
+        let text = <&RawValue>::deserialize(deserializer)?.get();
+        if text.len() > limits.max_object_bytes {
+            let limit = limits.max_object_bytes;
+            return Err(D::Error::custom(format!("has more than {limit} bytes")));
+        }
+        // Braces in texts count, too: a pod has few.
+        if memchr::memchr_iter(b'{', text.as_bytes()).count() > limits.max_object_items {
+            let limit = limits.max_object_items;
+            return Err(D::Error::custom(format!("has more than {limit} parts")));
+        }
+        serde_json::from_str(text).map_err(D::Error::custom)
     }
 }
 

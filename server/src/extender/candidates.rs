@@ -9,9 +9,9 @@ use serde::Deserializer;
 use serde::de::{DeserializeSeed, Error, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::arguments::{Typed, malformed};
+use super::arguments::{BoundedPod, Typed, malformed};
 use super::failure::Failure;
-use super::json_object::{self, JsonObject, List, Object, Text, member};
+use super::json_object::{self, JsonObject, List, Object, Text, check_number, member};
 use super::text::{comma, string};
 
 /// `ExtenderPreemptionArgs` as sent; borrowed parts point into the body.
@@ -90,7 +90,7 @@ struct Written<'a> {
 impl<'de> JsonObject<'de> for Written<'de> {
     fn take<A: MapAccess<'de>>(&mut self, key: &str, value: &mut A) -> Result<bool, A::Error> {
         if key.eq_ignore_ascii_case("Pod") {
-            self.pod = member("Pod", value, Typed::<Option<core_v1::Pod>>::default())?;
+            self.pod = member("Pod", value, BoundedPod)?;
         } else if key.eq_ignore_ascii_case("NodeNameToMetaVictims") {
             self.by_uid = member("NodeNameToMetaVictims", value, ByNode::default())?;
         } else if key.eq_ignore_ascii_case("NodeNameToVictims") {
@@ -199,6 +199,7 @@ impl<'de, T: JsonObject<'de>> Visitor<'de> for ByNode<T> {
         let mut list: Self::Value = Vec::new();
         let mut places: HashMap<Cow<'de, str>, usize> = HashMap::new();
         while let Some(node) = map.next_key_seed(Text)? {
+            check_number(list.len())?;
             let victims = member(&node, &mut map, Object::<T>::default())?;
             match places.get(&node) {
                 Some(at) => list[*at].1 = victims,

@@ -78,6 +78,17 @@ impl<'de, T: JsonObject<'de>> Visitor<'de> for Object<T> {
     }
 }
 
+/// Most elements of a list, and members of a map: no cluster has more nodes.
+const MAX_ITEMS: usize = 200_000;
+
+/// Checks that another element may follow so many.
+pub(super) fn check_number<E: Error>(n: usize) -> Result<(), E> {
+    if n > MAX_ITEMS {
+        return Err(E::custom(format!("more than {MAX_ITEMS} elements")));
+    }
+    Ok(())
+}
+
 /// Seed for a list; `null` is read as an empty one.
 pub(super) struct List<S>(pub(super) S);
 
@@ -103,6 +114,7 @@ impl<'de, S: DeserializeSeed<'de> + Copy> Visitor<'de> for List<S> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Vec<S::Value>, A::Error> {
         let mut list = Vec::new();
         loop {
+            check_number(list.len())?;
             let item = items.next_element_seed(self.0);
             match item.map_err(|error| A::Error::custom(format!("`[{}]`: {error}", list.len())))? {
                 Some(item) => list.push(item),

@@ -7,14 +7,17 @@ use http::{HeaderMap, Request};
 use tonic::Code;
 use tonic::body::Body;
 
+use super::credential::Revoked;
 use super::timeout::parse_timeout;
-use crate::admission::Lane;
+use crate::admission::{Holder, Lane, OpenStream, User};
 use crate::audit::{Changes, Line};
 use crate::auth::Caller;
 use crate::clock;
-use crate::net::Peer;
+use crate::net::{InUse, Peer};
 use crate::service::method::{self, Effect, Method};
-use crate::service::{Access, CallError, Deadline, Delivery, REQUEST_ID, State, Supposed};
+use crate::service::{
+    Access, CallError, Deadline, Delivery, HeldBytes, REQUEST_ID, State, Supposed,
+};
 use crate::telemetry::trace::Span;
 
 /// Maximum length of a request id in bytes.
@@ -29,12 +32,20 @@ pub(super) struct Call {
     pub(super) arrived: Instant,
     pub(super) caller: Option<Arc<Caller>>,
     pub(super) peer: Option<Arc<Peer>>,
+    /// Keeps the connection from making room for others.
+    in_use: Option<InUse>,
+    /// A stream's slot among those of its user.
+    stream: Option<OpenStream>,
+    /// Ends when the credential of a stream's caller is revoked.
+    pub(super) revoked: Option<Revoked>,
     /// Time at which the call has to end: its caller's deadline, or the server's limit if that is earlier.
     pub(super) until: Option<Instant>,
     changes: Option<Changes>,
     pub(super) request_id: Option<Box<str>>,
     /// Span of the call, if it is traced.
     pub(super) span: Option<Span>,
+    /// The memory of the message.
+    pub(super) held: HeldBytes,
     /// What is undone unless the response is delivered.
     pub(super) delivery: Delivery,
     pub(super) is_over: bool,
@@ -54,8 +65,12 @@ impl Call {
             arrived,
             caller: None,
             peer: request.extensions().get::<Arc<Peer>>().cloned(),
+            in_use: None,
+            stream: None,
+            revoked: None,
             until: None,
             changes: None,
+            held: HeldBytes::default(),
             request_id: headers.get(REQUEST_ID).and_then(|id| id.to_str().ok()).map(Into::into),
             delivery: match method.effect {
                 Effect::ByRequest if method.lane.is_unary() => Delivery::watched(),
@@ -63,6 +78,22 @@ impl Call {
             },
             span: state.tracer.begin(headers, method.path.trim_start_matches('/')),
             is_over: false,
+        }
+    }
+
+    /// The user of the call, for turns.
+    pub(super) fn user(&self) -> User {
+        match &self.caller {
+            Some(caller) => self.state.user(caller),
+            None => User { name: Arc::default(), weight: 1 },
+        }
+    }
+
+    /// Who holds the memory of the call's messages.
+    pub(super) fn holder(&self) -> Holder {
+        Holder {
+            user: self.caller.as_ref().map(|caller| caller.user.clone()).unwrap_or_default(),
+            connection: self.peer.as_ref().map_or(0, |peer| Arc::as_ptr(peer) as usize),
         }
     }
 
@@ -85,11 +116,15 @@ impl Call {
             self.changes = Some(changes);
         }
         request.extensions_mut().insert(caller.clone());
+        self.in_use = self.peer.as_ref().map(|peer| InUse::begin(peer, &caller.user));
         self.caller = Some(caller);
         if let Some(supposed) = request.extensions().get::<Supposed>() {
             supposed.note_access(Access::of(request.extensions()));
         }
         allowed?;
+        if self.method.effect == Effect::Changes {
+            Access::of(request.extensions()).check_declared()?;
+        }
         match request.headers().get(REQUEST_ID) {
             Some(_) => self.check_request_id(),
             None => Ok(()),
@@ -133,10 +168,14 @@ impl Call {
     }
 
     /// Admits the call. Called when the call first gets a thread, so that its wait for one counts.
-    pub(super) fn enter(&self) -> Result<(), CallError> {
+    pub(super) fn enter(&mut self) -> Result<(), CallError> {
+        let user = self.user();
         let now = clock::now();
         let waited = now.saturating_duration_since(self.arrived);
-        self.state.admission.enter(self.method.lane, now, waited, self.until)?;
+        self.state.admission.enter(self.method.lane, now, waited, self.until, &user)?;
+        if self.method.lane == Lane::Stream && !self.state.auth.is_open() {
+            self.stream = Some(self.state.admission.open_stream(&user)?);
+        }
         match &self.changes {
             Some(changes) if self.method.effect == Effect::Changes => Ok(changes.begin()?),
             // The handler reports whether it does.

@@ -5,6 +5,7 @@
 mod body;
 mod idempotency;
 mod piece;
+mod received;
 mod refusal;
 
 use std::convert::Infallible;
@@ -21,12 +22,15 @@ use tonic::{Code, Status};
 use tower_service::Service;
 
 use super::call::Call;
+use super::credential::Credential;
 use super::status::of_transport;
+use crate::admission::Lane;
 use crate::clock;
 use crate::service::response_cache::RequestName;
 use crate::service::{CallError, State};
 use crate::telemetry::trace::{Scope, Span};
 pub(crate) use body::CallBody;
+use received::Received;
 
 /// [`Routes`] with the steps before and after each handler.
 #[derive(Clone)]
@@ -59,13 +63,16 @@ impl Service<Request<Body>> for CallService {
         if call.delivery.is_watched() {
             request.extensions_mut().insert(call.delivery.clone());
         }
+        let request = call.receive(request);
         let scope = call.span.as_ref().map(Span::scope);
+        let user = call.user();
         if call.is_named() {
-            return carried(scope, call.once(self.routes.clone(), request, allowed));
+            let answering = call.once(self.routes.clone(), request, allowed);
+            return carried(scope, user.carry(answering));
         }
         // The handler does not start before this future is polled.
         let answer = self.routes.call(request);
-        carried(scope, async move {
+        let answering = async move {
             if let Err(error) = allowed.and_then(|()| call.enter()) {
                 return Ok(call.refuse(error));
             }
@@ -73,7 +80,8 @@ impl Service<Request<Body>> for CallService {
                 Some(response) => Ok(call.answer(response?)),
                 None => Ok(call.refuse_late()),
             }
-        })
+        };
+        carried(scope, user.carry(answering))
     }
 }
 
@@ -104,9 +112,32 @@ async fn within<F: Future>(until: Option<Instant>, future: F) -> Option<F::Outpu
 }
 
 impl Call {
+    /// The request with a body whose messages are taken within the budget of bytes, and measured.
+    fn receive(&mut self, mut request: Request<Body>) -> Request<Body> {
+        let path = self.method.path;
+        let is_stream = self.method.lane == Lane::Stream && !self.state.auth.is_open();
+        let credential = is_stream
+            .then(|| Credential::of(&self.state.auth, self.peer.as_ref(), request.headers()));
+        if let Some(credential) = &credential {
+            self.revoked = Some(credential.clone().revoked());
+        }
+        let terms = received::Terms {
+            budget: self.state.bytes.clone(),
+            holder: self.holder(),
+            layout: self.method.request,
+            limits: self.state.limits.load,
+            max_message_bytes: self.state.max_message_bytes(path),
+            is_stream: !self.method.lane.is_unary(),
+            is_for_strangers: self.method.role.is_none(),
+            credential,
+        };
+        request.extensions_mut().insert(self.held.clone());
+        request.map(|body| Body::new(Received::new(body, terms, self.held.clone())))
+    }
+
     /// Handles a request that may have been answered before.
     async fn once(
-        self,
+        mut self,
         routes: Routes,
         request: Request<Body>,
         allowed: Result<(), CallError>,

@@ -19,7 +19,7 @@ use crate::audit::{ChangeError, Changes, Line};
 use crate::auth::{AuthError, Caller, Role};
 use crate::clock;
 use crate::escape::presentable;
-use crate::net::Peer;
+use crate::net::{InUse, Peer};
 use crate::service::{CallError, REQUEST_ID, State};
 use crate::telemetry::trace::TraceContext;
 
@@ -59,6 +59,7 @@ pub(crate) async fn authorize(
         Takes::Change(role, name) => (role, state.audit.changes().map(|changes| (changes, name))),
     };
     let peer = request.extensions().get::<Arc<Peer>>().cloned();
+    let peer_in_use = peer.clone();
     let caller = match state
         .auth
         .authenticate(peer.as_deref().map(|peer| &peer.identity), request.headers())
@@ -79,6 +80,7 @@ pub(crate) async fn authorize(
     if let Err(error) = allowed {
         return refuse(&error);
     }
+    let _in_use = peer_in_use.as_ref().map(|peer| InUse::begin(peer, &caller.user));
     request.extensions_mut().insert(caller);
     let response = next.run(request).await;
     if let Some(call) = &mut call {

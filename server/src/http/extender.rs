@@ -13,30 +13,32 @@ use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use axum::response::Response;
 use axum::routing::post;
 
-use super::body::Bodies;
+use super::body::{self, Bodies};
 use crate::admission::Lane;
 use crate::clock;
 use crate::escape;
 use crate::extender::{Extender, Failure, LONG_BODY};
-use crate::service::{CallError, State};
-use crate::telemetry::{ExtenderOutcome, ExtenderVerb};
+use crate::net::Peer;
+use crate::service::{Access, CallError, State};
+use crate::telemetry::{ExtenderOutcome, ExtenderVerb, LogLimit};
 
 /// State that the routes share.
 struct Routes {
     state: Arc<State>,
     extender: Arc<Extender>,
     bodies: Bodies,
+    failures: LogLimit,
 }
 
 /// The verbs under their default names; any other HTTP method is a 405.
 pub(super) fn routes(state: Arc<State>, extender: Arc<Extender>) -> Router {
-    let bodies = Bodies::new(extender.max_body_bytes());
+    let bodies = Bodies::new(extender.max_body_bytes(), state.bytes.clone());
     Router::new()
         .route("/extender/filter", post(filter))
         .route("/extender/prioritize", post(prioritize))
         .route("/extender/preempt", post(preempt))
         .route("/extender/bind", post(bind))
-        .with_state(Arc::new(Routes { state, extender, bodies }))
+        .with_state(Arc::new(Routes { state, extender, bodies, failures: LogLimit::default() }))
 }
 
 async fn filter(Shared(routes): Shared<Arc<Routes>>, request: Request) -> Response {
@@ -56,17 +58,23 @@ async fn bind(Shared(routes): Shared<Arc<Routes>>, request: Request) -> Response
 }
 
 async fn answer(verb: ExtenderVerb, routes: &Routes, request: Request) -> Response {
-    let Routes { state, extender, bodies } = routes;
+    let Routes { state, extender, bodies, failures } = routes;
     let started = clock::now();
+    let access = Access::of(request.extensions());
+    let user = state.user(access.caller());
     // Held until the response is complete.
-    let visit = state.admission.visit(lane(verb, request.headers()), started);
+    let visit = state.admission.visit(lane(verb, request.headers()), started, &user);
     let (answered, started) = match &visit {
         Ok(_) => {
             let (parts, body) = request.into_parts();
-            let body = bodies.read(&parts.headers, body).await;
+            let holder = body::holder(access.caller(), parts.extensions.get::<Arc<Peer>>());
+            let body = bodies.read(&parts.headers, body, &holder).await;
             let started = clock::now();
             match body {
-                Ok(body) => (extender.carry_out(verb, state, body).await, started),
+                Ok(body) => {
+                    let answering = extender.carry_out(verb, state, body);
+                    (user.carry(answering).await, started)
+                }
                 Err(unread) => (Err(unread.into()), started),
             }
         }
@@ -82,10 +90,12 @@ async fn answer(verb: ExtenderVerb, routes: &Routes, request: Request) -> Respon
         Err(failure) => {
             counts.count(verb, failure::outcome(&failure));
             // There may be many of those at a time, and the metrics count them.
-            if !matches!(failure, Failure::Busy { .. }) {
+            if !matches!(failure, Failure::Busy { .. })
+                && let Some(n_more) = failures.admit(clock::now())
+            {
                 let reason = failure.to_string();
                 let reason = escape::clipped(&reason);
-                tracing::warn!(verb = verb.name(), "an extender call failed: {reason}");
+                tracing::warn!(n_more, verb = verb.name(), "an extender call failed: {reason}");
             }
             failure::response(&failure, verb)
         }

@@ -25,6 +25,7 @@ pub(super) async fn metrics(Shared(state): Shared<Arc<State>>, headers: HeaderMa
         ages.into_iter().for_each(|(kind, age)| feed.kind(kind.kind()).set_staleness(age));
     }
     state.admission.publish();
+    state.metrics.admission().publish_buffered(state.bytes.n_taken());
     let (snapshot, n_shapes) = (state.cluster.snapshot(), state.cluster.n_shapes());
     let staleness = state.freshness.staleness();
     let (content_type, body) = match preferred(&headers) {

@@ -7,7 +7,6 @@ mod expanded;
 mod failure;
 mod message;
 mod objects;
-mod origin;
 pub(super) mod parameters;
 pub(super) mod route;
 mod told;
@@ -31,12 +30,12 @@ use http_body_util::BodyExt as _;
 use prost::bytes::Buf;
 use tower_service::Service;
 
-use super::body::{Bodies, Held};
+use super::body::{self, Bodies, Held};
 use crate::net::Peer;
 pub(super) use crate::service::REQUEST_ID;
-use crate::service::{Deadline, Limits, State, Supposed, Target};
+use crate::service::{Deadline, Limits, SimpleRequest, State, Supposed, Target};
 use expanded::Scene;
-use failure::Failure;
+pub(super) use failure::Failure;
 use message::OneMessage;
 pub(super) use objects::{kinds, takes_replicas, takes_workloads};
 use parameters::Parameters;
@@ -144,7 +143,7 @@ struct Shares {
 
 /// The routes below `/v1`.
 pub(super) fn routes(state: Arc<State>, calls: Calls) -> Router {
-    let bodies = Bodies::new(state.limits.max_message_bytes);
+    let bodies = Bodies::new(state.limits.max_message_bytes, state.bytes.clone());
     Router::new().route("/v1/{*call}", any(serve)).with_state(Arc::new(Shares {
         state,
         calls,
@@ -159,9 +158,6 @@ async fn serve(Shared(shares): Shared<Arc<Shares>>, request: Request) -> Respons
     };
     if *request.method() != Method::POST {
         return Failure::only_post().response();
-    }
-    if origin::is_of_another_site(request.headers()) {
-        return Failure::other_site().response();
     }
     let (parts, body) = request.into_parts();
     let parameters = Parameters::of(parts.uri.query().unwrap_or_default());
@@ -195,14 +191,19 @@ async fn answer(
     body: Body,
 ) -> Result<Answer, Failure> {
     let timeout = parameters.as_ref().ok().and_then(|parameters| parameters.timeout);
-    let head = Head { peer: parts.extensions.get().cloned(), headers: passed_on(&parts.headers) };
+    let head = Head {
+        peer: parts.extensions.get().cloned(),
+        headers: passed_on(&parts.headers),
+        is_simple: is_simple(&parts.headers),
+    };
     let stop = Arc::new(OnceLock::new());
     let (supposed, told) = (Supposed::default(), Arc::new(OnceLock::new()));
     let reading = {
         let (shares, headers) = (shares.clone(), parts.headers);
-        let (supposed, told_by) = (supposed.clone(), told.clone());
+        let (supposed, told_by, peer) = (supposed.clone(), told.clone(), head.peer.clone());
         async move {
-            let translated = read(&shares, route, &headers, parameters, body, &supposed).await;
+            let given = Given { headers: &headers, peer: peer.as_ref(), body };
+            let translated = read(&shares, route, parameters, given, &supposed).await;
             match translated.map_err(Stop::Failure)? {
                 Translated { route: other, message, told, fork } if std::ptr::eq(other, route) => {
                     fork.into_iter().for_each(|fork| supposed.set(fork));
@@ -236,17 +237,27 @@ async fn answer(
     }
 }
 
+/// What a client sent.
+struct Given<'a> {
+    headers: &'a HeaderMap,
+    peer: Option<&'a Arc<Peer>>,
+    body: Body,
+}
+
 /// Reads a body and translates it.
 async fn read(
     shares: &Shares,
     route: &'static Route,
-    headers: &HeaderMap,
     parameters: Result<Parameters, Failure>,
-    body: Body,
+    given: Given<'_>,
     supposed: &Supposed,
 ) -> Result<Translated, Failure> {
+    let Given { headers, peer, body } = given;
     let (parameters, form) = (parameters?, form(headers)?);
-    let body = shares.bodies.read(headers, body).await?;
+    let caller = supposed.caller()?;
+    let holder = body::holder(&caller, peer);
+    let mut body = shares.bodies.read(headers, body, &holder).await?;
+    body.weigh(&shares.bodies, &holder)?;
     // Objects are read by several threads, and YAML takes its time.
     if body.len() <= SHORT_BYTES && form == Form::Json && !is_object(route, &body) {
         return translated_for(&shares.state, route, form, &parameters, &body, supposed);
@@ -299,6 +310,14 @@ fn form(headers: &HeaderMap) -> Result<Form, Failure> {
     }
 }
 
+/// Whether a browser would send such a request for any page, without asking the server first.
+fn is_simple(headers: &HeaderMap) -> bool {
+    headers.get(CONTENT_TYPE).is_none_or(|given| {
+        let given = given.to_str().unwrap_or_default().trim_start().to_ascii_lowercase();
+        given.starts_with("application/x-www-form-urlencoded")
+    })
+}
+
 /// The headers that a call gets.
 fn passed_on(headers: &HeaderMap) -> HeaderMap {
     let mut passed = HeaderMap::new();
@@ -314,6 +333,7 @@ fn passed_on(headers: &HeaderMap) -> HeaderMap {
 struct Head {
     peer: Option<Arc<Peer>>,
     headers: HeaderMap,
+    is_simple: bool,
 }
 
 impl Head {
@@ -337,6 +357,9 @@ impl Head {
         }
         if let Some(peer) = &self.peer {
             request.extensions_mut().insert(peer.clone());
+        }
+        if self.is_simple {
+            request.extensions_mut().insert(SimpleRequest);
         }
         request.extensions_mut().insert(supposed);
         let (parts, body) = (shares.calls.0)(request).await.into_parts();

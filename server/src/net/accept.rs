@@ -1,7 +1,7 @@
 //! Accept: connections of one port, from the kernel to the server of its protocol. Never waits for a single peer:
-//! handshakes run concurrently, and connections beyond a limit are closed at once.
+//! handshakes run concurrently, and a connection beyond the limit takes the slot of one that is not used, or is closed.
 
-use std::future::poll_fn;
+use std::future::{pending, poll_fn};
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -11,23 +11,25 @@ use std::time::Duration;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::io::AsyncWrite as _;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
 use super::connection::{Connection, ConnectionSlot, Stream};
+use super::hellos::Hellos;
 use super::linger::Lingering;
-use super::log_limit::LogLimit;
+use super::open_connections::OpenConnections;
 use super::peer::Peer;
 use super::tls::{self, Protocol, Tls};
 use crate::auth::PeerCertificate;
 use crate::clock;
-use crate::telemetry::{PortCounts, Refusal};
+use crate::telemetry::{Cut, LogLimit, PortCounts, Refusal};
 
-/// Time limit for a handshake, including the wait for its permit; a peer that takes longer is not going to finish.
+/// Time limit for a handshake; a peer that takes longer is not going to finish.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Maximum number of concurrent handshakes: each takes tens of kilobytes and, for its signature, a core.
-const MAX_HANDSHAKES: usize = 256;
+/// Time limit for a connection to leave the slot that another takes, and most connections that wait for one.
+const SLOT_TIMEOUT: Duration = Duration::from_secs(2);
+const MAX_WAITING: usize = 64;
 /// Time limit for the first bytes of HTTP/2: until they are there, the peer cannot be pinged.
 const PREFACE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Length of the client preface, `PRI * HTTP/2.0` and its end (RFC 9113, section 3.4).
@@ -48,7 +50,7 @@ pub(crate) struct Port {
     pub(crate) protocol: Protocol,
     /// TLS identity; plain text without it.
     pub(crate) tls: Option<Tls>,
-    /// Maximum number of open connections, those in their handshake included.
+    /// Maximum number of open connections, besides those in their handshake.
     pub(crate) max_connections: usize,
     /// How long a write may make no progress.
     pub(crate) write_patience: Duration,
@@ -58,7 +60,9 @@ pub(crate) struct Port {
 struct Acceptor {
     port: Port,
     places: Arc<Semaphore>,
-    handshakes: Semaphore,
+    open: Arc<OpenConnections>,
+    waiting: Arc<Semaphore>,
+    hellos: Arc<Hellos>,
     failed: LogLimit,
     crowded: LogLimit,
     refused: LogLimit,
@@ -69,7 +73,9 @@ pub(crate) fn accept(listener: TcpListener, port: Port) -> mpsc::Receiver<Connec
     let (ready, connections) = mpsc::channel(QUEUE);
     let acceptor = Arc::new(Acceptor {
         places: Arc::new(Semaphore::new(port.max_connections.min(Semaphore::MAX_PERMITS))),
-        handshakes: Semaphore::new(MAX_HANDSHAKES),
+        open: Arc::default(),
+        waiting: Arc::new(Semaphore::new(MAX_WAITING)),
+        hellos: Arc::default(),
         failed: LogLimit::default(),
         crowded: LogLimit::default(),
         refused: LogLimit::default(),
@@ -81,9 +87,22 @@ pub(crate) fn accept(listener: TcpListener, port: Port) -> mpsc::Receiver<Connec
 
 async fn run(acceptor: Arc<Acceptor>, listener: TcpListener, ready: mpsc::Sender<Connection>) {
     let mut pause = FIRST_PAUSE;
+    let mut authorities = acceptor.port.tls.as_ref().map(Tls::authorities);
+    let mut changed = async || match &mut authorities {
+        Some(authorities) => {
+            if authorities.changed().await.is_err() {
+                pending().await
+            }
+        }
+        None => pending().await,
+    };
     loop {
         let accepted = tokio::select! {
             () = ready.closed() => return,
+            () = changed() => {
+                acceptor.open.close_certified();
+                continue;
+            }
             accepted = listener.accept() => accepted,
         };
         match accepted {
@@ -121,29 +140,71 @@ impl Acceptor {
         address: SocketAddr,
         ready: &mpsc::Sender<Connection>,
     ) {
-        let Ok(permit) = self.places.clone().try_acquire_owned() else {
-            self.note_crowded(address);
-            return;
-        };
-        let place = ConnectionSlot::new(permit, self.port.counts.clone());
         set_options(&stream, self.port.write_patience);
         let stream = Lingering::new(stream, self.port.write_patience);
         let Some(tls) = &self.port.tls else {
-            let peer = Peer::new(Some(address), None);
-            self.hand_over(Connection::new(Stream::Plain(stream), peer, place), ready).await;
+            self.admit(Stream::Plain(stream), Peer::new(Some(address), None), address, ready).await;
             return;
         };
         let acceptor = TlsAcceptor::from(tls.config(self.port.protocol));
+        let mut hello = self.hellos.begin();
         let (this, ready) = (self.clone(), ready.clone());
         tokio::spawn(async move {
-            tokio::select! {
-                () = ready.closed() => {}
-                secured = this.secure(acceptor, stream, address, place) => match secured {
-                    Ok(connection) => this.hand_over(connection, &ready).await,
-                    Err(reason) => this.note_refused(address, &reason),
-                },
+            let secured = tokio::select! {
+                () = ready.closed() => return,
+                _ = &mut hello.displaced => Err("too many were in their handshake".to_owned()),
+                secured = this.secure(acceptor, stream, address) => secured,
+            };
+            drop(hello);
+            match secured {
+                Ok((stream, peer)) => this.admit(stream, peer, address, &ready).await,
+                Err(reason) => this.note_refused(address, &reason),
             }
         });
+    }
+
+    /// Gives the connection a slot, its own or that of a connection that is not used, and hands it over.
+    async fn admit(
+        self: &Arc<Acceptor>,
+        stream: Stream,
+        peer: Peer,
+        address: SocketAddr,
+        ready: &mpsc::Sender<Connection>,
+    ) {
+        let peer = Arc::new(peer);
+        if let Ok(permit) = self.places.clone().try_acquire_owned() {
+            self.hand_over(self.connection(stream, peer, permit), ready).await;
+            return;
+        }
+        let Some(waits) =
+            self.waiting.clone().try_acquire_owned().ok().filter(|_| self.open.make_room())
+        else {
+            self.note_crowded(address);
+            return;
+        };
+        self.port.counts.count_cut(Cut::Displaced);
+        let (this, ready) = (self.clone(), ready.clone());
+        tokio::spawn(async move {
+            let permit = timeout(SLOT_TIMEOUT, this.places.clone().acquire_owned()).await;
+            drop(waits);
+            match permit {
+                Ok(Ok(permit)) => {
+                    this.hand_over(this.connection(stream, peer, permit), &ready).await
+                }
+                Ok(Err(_)) | Err(_) => this.note_crowded(address),
+            }
+        });
+    }
+
+    fn connection(
+        &self,
+        stream: Stream,
+        peer: Arc<Peer>,
+        permit: OwnedSemaphorePermit,
+    ) -> Connection {
+        let listed = self.open.add(&peer);
+        let place = ConnectionSlot::new(permit, listed, self.port.counts.clone());
+        Connection::new(stream, peer, place)
     }
 
     /// # Errors
@@ -153,13 +214,8 @@ impl Acceptor {
         acceptor: TlsAcceptor,
         stream: Lingering,
         address: SocketAddr,
-        place: ConnectionSlot,
-    ) -> Result<Connection, String> {
-        let handshake = async {
-            // The semaphore is never closed, so a permit always comes.
-            let _permit = self.handshakes.acquire().await;
-            acceptor.accept(stream).into_fallible().await
-        };
+    ) -> Result<(Stream, Peer), String> {
+        let handshake = acceptor.accept(stream).into_fallible();
         let stream = match timeout(HANDSHAKE_TIMEOUT, handshake).await {
             Ok(Ok(stream)) => stream,
             Ok(Err((error, mut stream))) => {
@@ -175,12 +231,14 @@ impl Acceptor {
             .transpose()
             .map_err(|error| format!("its certificate cannot be used: {error}"))?;
         let peer = Peer::new(Some(address), certificate);
-        Ok(Connection::new(Stream::Tls(Box::new(stream)), peer, place))
+        Ok((Stream::Tls(Box::new(stream)), peer))
     }
 
     async fn hand_over(&self, connection: Connection, ready: &mpsc::Sender<Connection>) {
         let connection = match self.port.protocol {
-            Protocol::Grpc => connection.opened_by(PREFACE_BYTES, PREFACE_TIMEOUT),
+            Protocol::Grpc => connection
+                .opened_by(PREFACE_BYTES, PREFACE_TIMEOUT)
+                .metered(clock::now(), PREFACE_BYTES),
             // The HTTP/1.1 server has a time limit of its own for each head.
             Protocol::Http => connection,
         };
@@ -206,7 +264,7 @@ impl Acceptor {
             let max = self.port.max_connections;
             tracing::warn!(
                 n_more,
-                "closed a {protocol} connection from {address}: {max} are open, which is the most (`limits.maxConnections`)"
+                "closed a {protocol} connection from {address}: {max} are open and in use, which is the most (`limits.maxConnections`)"
             );
         }
     }

@@ -5,23 +5,28 @@ use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Sleep, sleep};
 use tokio_rustls::server::TlsStream;
 
+use super::frames::{Flooded, FrameMeter};
 use super::linger::Lingering;
+use super::open_connections::Listed;
 use super::peer::Peer;
-use crate::telemetry::PortCounts;
+use crate::clock;
+use crate::telemetry::{Cut, PortCounts};
 
 /// An accepted connection.
 pub(crate) struct Connection {
     stream: Stream,
     peer: Arc<Peer>,
     opening: Option<Opening>,
-    _place: ConnectionSlot,
+    /// Counts the frames of HTTP/2.
+    frames: Option<FrameMeter>,
+    place: ConnectionSlot,
 }
 
 /// Transport of a connection.
@@ -33,6 +38,7 @@ pub(crate) enum Stream {
 /// A slot among the connections that may be open, released when the connection ends.
 pub(crate) struct ConnectionSlot {
     counts: PortCounts,
+    _listed: Listed,
     _permit: OwnedSemaphorePermit,
 }
 
@@ -43,9 +49,13 @@ struct Opening {
 }
 
 impl ConnectionSlot {
-    pub(crate) fn new(permit: OwnedSemaphorePermit, counts: PortCounts) -> ConnectionSlot {
+    pub(super) fn new(
+        permit: OwnedSemaphorePermit,
+        listed: Listed,
+        counts: PortCounts,
+    ) -> ConnectionSlot {
         counts.count_opened();
-        ConnectionSlot { counts, _permit: permit }
+        ConnectionSlot { counts, _listed: listed, _permit: permit }
     }
 }
 
@@ -56,8 +66,23 @@ impl Drop for ConnectionSlot {
 }
 
 impl Connection {
-    pub(crate) fn new(stream: Stream, peer: Peer, place: ConnectionSlot) -> Connection {
-        Connection { stream, peer: Arc::new(peer), opening: None, _place: place }
+    pub(crate) fn new(stream: Stream, peer: Arc<Peer>, place: ConnectionSlot) -> Connection {
+        Connection { stream, peer, opening: None, frames: None, place }
+    }
+
+    /// Returns the connection, from which frames of HTTP/2 come after `n_preface` bytes, with a bound on those of
+    /// control.
+    pub(super) fn metered(mut self, now: Instant, n_preface: usize) -> Connection {
+        self.frames = Some(FrameMeter::new(now, n_preface));
+        self
+    }
+
+    fn count_frames(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let Some(frames) = &mut self.frames else { return Ok(()) };
+        frames.receive(bytes, clock::now).map_err(|Flooded| {
+            self.place.counts.count_cut(Cut::ControlFrames);
+            io::Error::other("too many frames of control came")
+        })
     }
 
     /// Returns the connection with a limit: it ends unless its first `n_bytes` come within `patience`.
@@ -69,6 +94,13 @@ impl Connection {
 
     pub(crate) fn peer(&self) -> &Arc<Peer> {
         &self.peer
+    }
+
+    fn note_sent(&mut self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        if let (Some(frames), Poll::Ready(Ok(n_bytes))) = (&mut self.frames, &written) {
+            frames.sent(*n_bytes);
+        }
+        written
     }
 
     fn poll_opening(
@@ -112,8 +144,11 @@ impl AsyncRead for Connection {
                 return Poll::Ready(given_up);
             }
         }
+        if outcome.is_ready() {
+            self.count_frames(&buffer.filled()[n_before..])?;
+        }
         if outcome.is_pending() && self.peer.unread.poll_cut(context).is_ready() {
-            let reason = "an answer has waited too long for its reader";
+            let reason = "an answer has waited too long for its reader, or others need the slot";
             return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, reason)));
         }
         outcome
@@ -126,10 +161,11 @@ impl AsyncWrite for Connection {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        match &mut self.stream {
+        let written = match &mut self.stream {
             Stream::Plain(stream) => Pin::new(stream).poll_write(context, bytes),
             Stream::Tls(stream) => Pin::new(stream).poll_write(context, bytes),
-        }
+        };
+        self.note_sent(written)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -155,10 +191,11 @@ impl AsyncWrite for Connection {
         context: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        match &mut self.stream {
+        let written = match &mut self.stream {
             Stream::Plain(stream) => Pin::new(stream).poll_write_vectored(context, slices),
             Stream::Tls(stream) => Pin::new(stream).poll_write_vectored(context, slices),
-        }
+        };
+        self.note_sent(written)
     }
 
     fn is_write_vectored(&self) -> bool {

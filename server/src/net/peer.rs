@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use super::activity::Activity;
 use super::unread::Unread;
 use super::unwritten::Unwritten;
 use crate::auth::{PeerCertificate, PeerIdentity};
@@ -15,6 +16,8 @@ pub struct Peer {
     pub identity: PeerIdentity,
     /// Responses that the peer has not read yet, and whether the connection is to be closed for that.
     pub(crate) unread: Unread,
+    /// What the connection has been used for.
+    pub(crate) activity: Activity,
     /// Responses that wait for the connection to be written.
     pub(crate) unwritten: Unwritten,
 }

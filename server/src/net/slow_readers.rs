@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::peer::Peer;
 use super::unread::TAKEN;
+use crate::telemetry::LogLimit;
 
 /// Watches the connections of a server.
 #[derive(Debug)]
@@ -14,11 +15,17 @@ pub(crate) struct SlowReaders {
     /// The time of the last check: exact enough, so that a response needs no clock reading.
     tick: AtomicU32,
     peers: Mutex<Vec<Weak<Peer>>>,
+    log: LogLimit,
 }
 
 impl SlowReaders {
     pub(crate) fn new(start: Instant) -> SlowReaders {
-        SlowReaders { start, tick: AtomicU32::new(TAKEN + 1), peers: Mutex::default() }
+        SlowReaders {
+            start,
+            tick: AtomicU32::new(TAKEN + 1),
+            peers: Mutex::default(),
+            log: LogLimit::default(),
+        }
     }
 
     /// A slot for a response to a peer; `None` if the peer is unknown or all its slots are taken.
@@ -34,7 +41,7 @@ impl SlowReaders {
     /// Closes the connections of responses that have waited for longer than `timeout`; returns their number. Called
     /// about every second.
     pub(crate) fn cut_slow(&self, now: Instant, timeout: Duration) -> usize {
-        let now = self.ticks(now);
+        let (at, now) = (now, self.ticks(now));
         let last_check = self.tick.swap(now, Ordering::Relaxed);
         let timeout = ticks(timeout);
         let mut n_cut = 0;
@@ -47,10 +54,13 @@ impl SlowReaders {
                 .oldest()
                 .is_some_and(|since| last_check.saturating_sub(since) > timeout);
             if is_slow {
-                tracing::warn!(
-                    peer = ?peer.address,
-                    "a response waited too long for its reader: the connection is closed"
-                );
+                if let Some(n_more) = self.log.admit(at) {
+                    tracing::warn!(
+                        n_more,
+                        peer = ?peer.address,
+                        "a response waited too long for its reader: the connection is closed"
+                    );
+                }
                 peer.unread.cut();
                 n_cut += 1;
             }

@@ -13,6 +13,7 @@ use arc_swap::ArcSwap;
 use rustls::crypto::ring;
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::{ConfigBuilder, ServerConfig, WantsVerifier};
+use tokio::sync::watch;
 
 use crate::auth;
 use crate::clock;
@@ -58,6 +59,8 @@ pub(crate) struct Tls {
     files: TlsFiles,
     served: Arc<ArcSwap<Served>>,
     counts: ConnectionCounts,
+    /// The authorities of client certificates, and how often they have changed.
+    authorities: Arc<watch::Sender<(Vec<u8>, u64)>>,
 }
 
 /// The current TLS configurations.
@@ -87,10 +90,19 @@ impl Tls {
             files: files.clone(),
             served: Arc::new(ArcSwap::from_pointee(served)),
             counts: counts.clone(),
+            authorities: Arc::new(watch::Sender::new((
+                contents.get(2).cloned().unwrap_or_default(),
+                0,
+            ))),
         };
         reloader.watch(Watched::new("the TLS files", paths, &contents), tls.clone());
         reloader.spawn(remind(tls.clone()));
         Ok(tls)
+    }
+
+    /// Changes when other authorities sign the certificates of clients.
+    pub(super) fn authorities(&self) -> watch::Receiver<(Vec<u8>, u64)> {
+        self.authorities.subscribe()
     }
 
     /// Configuration for a new connection.
@@ -110,6 +122,14 @@ impl Reloads for Tls {
         let served = served.map_err(|error| error.to_string())?;
         self.counts.set_expiry(served.not_after);
         self.served.store(Arc::new(served));
+        let authorities = contents.get(2).cloned().unwrap_or_default();
+        self.authorities.send_if_modified(|(now, n)| {
+            let is_changed = *now != authorities;
+            if is_changed {
+                (*now, *n) = (authorities, *n + 1);
+            }
+            is_changed
+        });
         Ok(())
     }
 

@@ -13,11 +13,12 @@ use crate::grpc::CallService;
 use crate::net::{Connection, Http2, serve_http2};
 use crate::service::Limits;
 
-/// Bytes that a client may send ahead of the server's reading, per stream and per connection. On loopback no size made
-/// a difference (benches/record/2026-11-22-epyc-2-cores-wire.md); over a network a window limits the data of a round
-/// trip. Frames keep HTTP/2's default of 16 KiB: larger ones gained nothing.
-const STREAM_WINDOW_BYTES: u32 = 4 << 20;
-const CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
+/// Bytes that a client may send ahead of the server's reading, per stream and per connection. They are in memory before
+/// anything is known of the message, so they are few: a message is read on only where the budget of bytes has room for
+/// it. On loopback no size made a difference (benches/record/2026-11-22-epyc-2-cores-wire.md); over a network a window
+/// limits the data of a round trip. Frames keep HTTP/2's default of 16 KiB: larger ones gained nothing.
+const STREAM_WINDOW_BYTES: u32 = 128 << 10;
+const CONNECTION_WINDOW_BYTES: u32 = 1 << 20;
 /// Interval of pings to a silent peer, and the time limit for its answer before the connection is closed.
 const KEEPALIVE: Duration = Duration::from_secs(30);
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(20);

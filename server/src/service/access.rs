@@ -11,7 +11,12 @@ use crate::auth::{Caller, Role, Roles};
 pub(crate) struct Access {
     caller: Arc<Caller>,
     changes: Option<Changes>,
+    is_simple: bool,
 }
+
+/// Mark of a request over HTTP that a browser would send for any page without asking first: it changes nothing.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct SimpleRequest;
 
 /// Caller of a request that its transport did not authorize: it has no rights.
 static STRANGER: LazyLock<Arc<Caller>> =
@@ -23,6 +28,7 @@ impl Access {
         Access {
             caller: extensions.get::<Arc<Caller>>().unwrap_or(&STRANGER).clone(),
             changes: extensions.get::<Changes>().cloned(),
+            is_simple: extensions.get::<SimpleRequest>().is_some(),
         }
     }
 
@@ -30,12 +36,18 @@ impl Access {
         &self.caller
     }
 
+    /// The caller, to be kept.
+    pub(crate) fn shared_caller(&self) -> Arc<Caller> {
+        self.caller.clone()
+    }
+
     /// Checks the permission to change something that others see. Called before each change, for each message of a
     /// stream.
     ///
     /// # Errors
-    /// `PERMISSION_DENIED` without `role`; `RESOURCE_EXHAUSTED` or `UNAVAILABLE` where the call could not be audited.
+    /// `PERMISSION_DENIED` without `role`; `INVALID_ARGUMENT` for a [`SimpleRequest`]; `RESOURCE_EXHAUSTED` or `UNAVAILABLE` where the call could not be audited.
     pub(crate) fn to_change(&self, role: Role) -> Result<(), CallError> {
+        self.check_declared()?;
         let allowed = self.caller.check(role);
         match (&self.changes, allowed) {
             (Some(changes), Ok(())) => Ok(changes.begin()?),
@@ -48,10 +60,30 @@ impl Access {
     }
 }
 
+impl Access {
+    /// Checks that the request may change something as far as its `Content-Type` tells.
+    ///
+    /// # Errors
+    /// `INVALID_ARGUMENT` for a [`SimpleRequest`].
+    pub(crate) fn check_declared(&self) -> Result<(), CallError> {
+        match self.is_simple {
+            true => Err(CallError::field("Content-Type", UNDECLARED)),
+            false => Ok(()),
+        }
+    }
+}
+
+const UNDECLARED: &str =
+    "a request that changes something needs `application/json` or `application/yaml`";
+
 #[cfg(test)]
 impl Access {
     /// Access with all rights, as on a server without authentication.
     pub(crate) fn open() -> Access {
-        Access { caller: Arc::new(Caller::unauthenticated(Roles::ALL)), changes: None }
+        Access {
+            caller: Arc::new(Caller::unauthenticated(Roles::ALL)),
+            changes: None,
+            is_simple: false,
+        }
     }
 }

@@ -8,6 +8,7 @@ use super::access::Access;
 use super::deadline::Deadline;
 use super::delivery::Delivery;
 use super::error::CallError;
+use super::held_bytes::HeldBytes;
 use super::state::State;
 use super::supposed::Supposed;
 use super::target::Target;
@@ -24,6 +25,8 @@ pub(crate) struct CallContext {
     pub(crate) deadline: Deadline,
     /// Where changes are kept until the response is delivered.
     pub(crate) delivery: Delivery,
+    /// The memory of the message.
+    pub(crate) held: HeldBytes,
     /// The fork to decide on, if the request supposes objects beside those of its cluster.
     pub(crate) supposed: Option<Arc<Cluster>>,
 }
@@ -35,6 +38,7 @@ impl CallContext {
             access: Access::of(extensions),
             deadline: Deadline::of(extensions),
             delivery: extensions.get::<Delivery>().cloned().unwrap_or_default(),
+            held: HeldBytes::of(extensions),
             supposed: extensions
                 .get::<Supposed>()
                 .and_then(|supposed| Some(supposed.fork()?.cluster.clone())),
@@ -56,6 +60,12 @@ impl CallContext {
     /// Context of a caller with all rights and without a deadline.
     pub(crate) fn open() -> CallContext {
         let (access, deadline) = (Access::open(), Deadline(None));
-        CallContext { access, deadline, delivery: Delivery::default(), supposed: None }
+        CallContext {
+            access,
+            deadline,
+            delivery: Delivery::default(),
+            held: HeldBytes::default(),
+            supposed: None,
+        }
     }
 }

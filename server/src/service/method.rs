@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use berth_proto::access::{self, METHODS};
+use berth_proto::layout::{self, Layout};
 
 use crate::admission::Lane;
 use crate::auth::Role;
@@ -19,6 +20,8 @@ pub(crate) struct Method {
     pub(crate) role: Option<Role>,
     pub(crate) lane: Lane,
     pub(crate) effect: Effect,
+    /// Layout of the requests; `None` for the standard services.
+    pub(crate) request: Option<&'static Layout>,
 }
 
 /// Whether a method changes anything that others see.
@@ -34,7 +37,7 @@ pub(crate) enum Effect {
 
 /// Stand-in for every method that this server does not have.
 pub(crate) const OTHER: Method =
-    Method { path: "other", role: None, lane: Lane::Probe, effect: Effect::Reads };
+    Method { path: "other", role: None, lane: Lane::Probe, effect: Effect::Reads, request: None };
 
 /// The methods of the standard services, whose `.proto` files are not Berth's: health and reflection, which need no
 /// role. Together with [`METHODS`] these are all methods of the server, so that no caller can add entries to a table
@@ -47,7 +50,7 @@ const STANDARD: [Method; 4] = [
 ];
 
 const fn standard(path: &'static str, lane: Lane) -> Method {
-    Method { path, role: None, lane, effect: Effect::Reads }
+    Method { path, role: None, lane, effect: Effect::Reads, request: None }
 }
 
 static TABLE: LazyLock<HashMap<&'static str, Method>> =
@@ -88,7 +91,8 @@ impl Method {
             access::Effect::ByRequest => Effect::ByRequest,
             access::Effect::Changes => Effect::Changes,
         };
-        Method { path: method.path, role: Some(role), lane, effect }
+        let request = layout::of_request(method.path);
+        Method { path: method.path, role: Some(role), lane, effect, request }
     }
 
     /// Whether the method belongs to a standard service, such as health or reflection.

@@ -12,6 +12,8 @@ use berth_proto::berth_v1::{
     SessionServiceOpenResponse,
 };
 
+use prost::Message;
+
 use super::assumptions::{HeldPod, assumption};
 use super::cluster::delta;
 use super::session_table::InUse;
@@ -66,6 +68,8 @@ pub(crate) async fn apply(
     let apply = move |cancel: &Cancel| {
         let n_deltas = deltas.len();
         session.reserve(n_deltas)?;
+        let n_bytes = deltas.iter().map(Message::encoded_len).sum();
+        session.hold(n_bytes).inspect_err(|_| session.release(n_deltas))?;
         let AdmittedChanges { refused, admissions } = if admit {
             admission::admit_changes(&session.cluster().snapshot(), &mut deltas)
         } else {

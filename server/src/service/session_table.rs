@@ -10,6 +10,7 @@ use berth_engine::Cluster;
 use rand::TryRng as _;
 use rand::rngs::SysRng;
 
+use crate::admission::{ByteBudget, Bytes, Holder};
 use crate::auth::Caller;
 use crate::clock;
 use crate::service::CallError;
@@ -24,6 +25,9 @@ pub struct SessionLimits {
     pub max_changes: usize,
     /// How long a session may be without a call before it is dropped.
     pub idle_timeout: Duration,
+    /// Maximum number of bytes, about, that the changes of all sessions take. One user, and one session, has at most half
+    /// of it.
+    pub max_bytes: usize,
 }
 
 impl Default for SessionLimits {
@@ -32,13 +36,24 @@ impl Default for SessionLimits {
             max_sessions: 64,
             max_changes: 100_000,
             idle_timeout: Duration::from_secs(5 * 60),
+            max_bytes: 192 << 20,
         }
     }
 }
 
+/// The share of a user in the sessions while callers are told apart: one in so many.
+const SHARE: usize = 2;
+/// Bytes that a change takes in a session besides what was sent: entries of indexes, and a part of a shard's copy.
+const CHANGE_BYTES: usize = 1 << 10;
+/// Bytes that a byte of an object takes once it is compiled and kept.
+const BYTES_PER_BYTE: usize = 4;
+
 pub(crate) struct SessionTable {
     limits: SessionLimits,
     counts: SessionCounts,
+    /// Whether callers are told apart by name.
+    has_users: bool,
+    bytes: ByteBudget,
     sessions: Mutex<HashMap<Box<str>, Arc<Session>>>,
 }
 
@@ -47,13 +62,20 @@ struct Session {
     /// The user who opened the session.
     owner: Box<str>,
     n_changes: AtomicUsize,
+    memory: Mutex<Bytes>,
     /// End of the last call on the session.
     last_used: Mutex<Instant>,
 }
 
 impl SessionTable {
-    pub(crate) fn new(limits: SessionLimits, counts: SessionCounts) -> SessionTable {
-        SessionTable { limits, counts, sessions: Mutex::default() }
+    /// A table for callers who are told apart by name if `has_users`: then a user has a share of it.
+    pub(crate) fn new(
+        limits: SessionLimits,
+        counts: SessionCounts,
+        has_users: bool,
+    ) -> SessionTable {
+        let bytes = ByteBudget::new(limits.max_bytes, has_users);
+        SessionTable { limits, counts, has_users, bytes, sessions: Mutex::default() }
     }
 
     pub(crate) fn limits(&self) -> SessionLimits {
@@ -72,22 +94,43 @@ impl SessionTable {
         fork: impl FnOnce() -> Cluster,
     ) -> Result<String, CallError> {
         self.drop_expired(now);
-        self.check_room(self.lock().len())?;
+        self.check_room(&self.lock(), owner)?;
         let id = random_id()?;
         // `fork` may wait for a writer of the live cluster, so it is not called while the table is locked.
         let cluster = fork();
-        let (owner, n_changes) = (owner.into(), AtomicUsize::new(0));
-        let session = Session { cluster, owner, n_changes, last_used: Mutex::new(now) };
         let mut sessions = self.lock();
-        self.check_room(sessions.len())?;
+        self.check_room(&sessions, owner)?;
+        // Of the ids that are open none is the same, and 64 bits of them are enough to tell them apart.
+        let number = id.get(..16).and_then(|digits| u64::from_str_radix(digits, 16).ok());
+        let connection = number.and_then(|number| usize::try_from(number).ok()).unwrap_or_default();
+        let memory = self.bytes.take(&Holder { user: owner.into(), connection }, 0)?;
+        let session = Session {
+            cluster,
+            owner: owner.into(),
+            n_changes: AtomicUsize::new(0),
+            memory: Mutex::new(memory),
+            last_used: Mutex::new(now),
+        };
         sessions.insert(id.as_str().into(), Arc::new(session));
         self.counts.set_open(sessions.len());
         Ok(id)
     }
 
-    fn check_room(&self, n_open: usize) -> Result<(), CallError> {
+    fn check_room(
+        &self,
+        open: &HashMap<Box<str>, Arc<Session>>,
+        owner: &str,
+    ) -> Result<(), CallError> {
         let limit = self.limits.max_sessions;
-        if n_open >= limit { Err(CallError::TooManySessions { limit }) } else { Ok(()) }
+        if open.len() >= limit {
+            return Err(CallError::TooManySessions { limit });
+        }
+        let share = limit.div_ceil(SHARE);
+        let n_own = open.values().filter(|session| *session.owner == *owner).count();
+        if self.has_users && n_own >= share {
+            return Err(CallError::TooManySessions { limit: share });
+        }
+        Ok(())
     }
 
     /// The session with this id; it does not expire before the returned value is dropped.
@@ -189,8 +232,26 @@ impl InUse {
     /// Reserves `n` of the changes that the session may still hold; [`InUse::release`] returns those that are not used.
     ///
     /// # Errors
-    /// [`CallError::SessionTooLarge`]; nothing is reserved then.
+    /// [`CallError::SessionTooLarge`], [`CallError::Overloaded`] where sessions take too much memory; nothing is reserved
+    /// then.
     pub(crate) fn reserve(&self, n: usize) -> Result<(), CallError> {
+        self.memory().grow(n.saturating_mul(CHANGE_BYTES))?;
+        self.reserve_number(n).inspect_err(|_| self.memory().shrink(n.saturating_mul(CHANGE_BYTES)))
+    }
+
+    /// Takes the memory of objects that took `n_bytes` when they were sent.
+    ///
+    /// # Errors
+    /// [`CallError::Overloaded`] where sessions take too much memory.
+    pub(crate) fn hold(&self, n_bytes: usize) -> Result<(), CallError> {
+        Ok(self.memory().grow(n_bytes.saturating_mul(BYTES_PER_BYTE))?)
+    }
+
+    fn memory(&self) -> MutexGuard<'_, Bytes> {
+        self.session.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn reserve_number(&self, n: usize) -> Result<(), CallError> {
         let add = |held: usize| held.checked_add(n).filter(|&held| held <= self.max_changes);
         // The count alone is shared: no other data depends on its ordering.
         match self.session.n_changes.try_update(Ordering::Relaxed, Ordering::Relaxed, add) {
@@ -202,6 +263,7 @@ impl InUse {
     /// Returns reserved changes that were not used.
     pub(crate) fn release(&self, n: usize) {
         self.session.n_changes.fetch_sub(n, Ordering::Relaxed);
+        self.memory().shrink(n.saturating_mul(CHANGE_BYTES));
     }
 }
 
@@ -232,8 +294,13 @@ mod tests {
 
     fn table(max_sessions: usize) -> (SessionTable, Metrics) {
         let metrics = Metrics::new();
-        let limits = SessionLimits { max_sessions, max_changes: 10, idle_timeout: TIMEOUT };
-        (SessionTable::new(limits, metrics.sessions().clone()), metrics)
+        let limits = SessionLimits {
+            max_sessions,
+            max_changes: 10,
+            idle_timeout: TIMEOUT,
+            max_bytes: 100 * CHANGE_BYTES,
+        };
+        (SessionTable::new(limits, metrics.sessions().clone(), false), metrics)
     }
 
     fn check_metric(metrics: &Metrics, line: &str) {
@@ -321,6 +388,30 @@ mod tests {
             table.get(&id, &jane(), clock::now()).unwrap().reserve(1).is_err(),
             "one count a session"
         );
+    }
+
+    #[test]
+    fn a_user_has_a_share_of_sessions_and_of_their_memory() {
+        let metrics = Metrics::new();
+        let max_bytes = 20 * CHANGE_BYTES;
+        let limits = SessionLimits { max_sessions: 4, max_bytes, ..SessionLimits::default() };
+        let table = SessionTable::new(limits, metrics.sessions().clone(), true);
+        let now = clock::now();
+        let open = |user: &str| table.open(now, user, Cluster::new);
+        let (one, two) = (open(JANE).unwrap(), open(JANE).unwrap());
+        assert_eq!(open(JANE).unwrap_err(), CallError::TooManySessions { limit: 2 });
+        let joes = open("joe").unwrap();
+        let [one, two] = [one, two].map(|id| table.get(&id, &jane(), now).unwrap());
+        assert_eq!((one.reserve(6), two.reserve(4)), (Ok(()), Ok(())));
+        assert!(matches!(two.reserve(1), Err(CallError::Overloaded(_))));
+        assert!(matches!(one.hold(1), Err(CallError::Overloaded(_))));
+        let joe = caller("joe", Roles::NONE);
+        assert_eq!(table.get(&joes, &joe, now).unwrap().hold(10 * CHANGE_BYTES / 4), Ok(()));
+        one.release(6);
+        assert_eq!(two.reserve(6), Ok(()));
+        drop((one, two));
+        table.drain();
+        assert_eq!(table.bytes.n_taken(), 0, "a session gives back what it took");
     }
 
     #[test]

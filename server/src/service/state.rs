@@ -17,10 +17,10 @@ use super::response_cache::ResponseCache;
 use super::session_table::SessionTable;
 use super::target::Target;
 use super::watchers::Watchers;
-use crate::admission::{Admission, Lane, LaneWorkers};
+use crate::admission::{Admission, ByteBudget, Lane, LaneWorkers, User};
 use crate::apiserver::leadership::Leadership;
 use crate::audit::Audit;
-use crate::auth::Auth;
+use crate::auth::{Auth, Caller, Means, Role};
 use crate::clock;
 use crate::critical_task::CriticalTasks;
 use crate::expander::{Expander, Judgements};
@@ -44,7 +44,9 @@ pub(crate) struct State {
     /// Authenticates callers.
     pub(crate) auth: Arc<Auth>,
     /// Admits or refuses calls by load.
-    pub(crate) admission: Admission,
+    pub(crate) admission: Arc<Admission>,
+    /// The memory of messages under way.
+    pub(crate) bytes: ByteBudget,
     /// Closes connections whose clients read too slowly.
     pub(crate) slow_readers: SlowReaders,
     /// Responses to requests that may be sent again.
@@ -87,6 +89,9 @@ pub(crate) struct State {
 /// option.
 const MIN_EXPANDER_MESSAGE_BYTES: usize = 128 << 20;
 
+/// Limit on a message of a method that anybody may call: the name of a service, or of a symbol.
+const MAX_STRANGERS_MESSAGE_BYTES: usize = 1 << 10;
+
 /// Number of threads that wait for the disk: the more wait, the more of them share one sync.
 const N_LEDGER_THREADS: usize = 16;
 
@@ -125,12 +130,13 @@ impl State {
             profiles,
             tie_break,
             limits,
-            sessions: SessionTable::new(limits.sessions, metrics.sessions().clone()),
+            sessions: SessionTable::new(limits.sessions, metrics.sessions().clone(), false),
             calls: metrics.calls().methods(method::paths()),
             judgements: Judgements::new(&metrics),
             metrics,
             auth: Arc::new(Auth::open()),
-            admission: Admission::new(limits.load, workers, &counts),
+            admission: Arc::new(Admission::new(limits.load, workers, &counts)),
+            bytes: ByteBudget::new(limits.load.max_buffered_bytes, false),
             slow_readers: SlowReaders::new(clock::now()),
             responses: Arc::default(),
             audit: Audit::off(),
@@ -154,7 +160,10 @@ impl State {
 
     /// Replaces authentication and the audit log.
     pub(crate) fn with_auth(self, auth: Arc<Auth>, audit: Audit) -> State {
-        State { auth, audit, ..self }
+        let bytes = ByteBudget::new(self.limits.load.max_buffered_bytes, !auth.is_open());
+        let (limits, counts) = (self.limits.sessions, self.metrics.sessions().clone());
+        let sessions = SessionTable::new(limits, counts, !auth.is_open());
+        State { auth, audit, bytes, sessions, ..self }
     }
 
     /// Replaces the tracer.
@@ -181,8 +190,23 @@ impl State {
         State { expander, ..self }
     }
 
+    /// The user of a call, for turns; who sends no credential comes last.
+    pub(crate) fn user(&self, caller: &Caller) -> User {
+        let has = |role| caller.roles.allow(role);
+        let weight = match () {
+            () if caller.means == Means::Nothing => 1,
+            () if has(Role::Admin) => 8,
+            () if has(Role::Scheduler) || has(Role::Feeder) || has(Role::Lifecycle) => 4,
+            () => 2,
+        };
+        User { name: caller.user.clone(), weight }
+    }
+
     /// Maximum number of bytes of one received message of the method at `path`.
     pub(crate) fn max_message_bytes(&self, path: &str) -> usize {
+        if method::find(path).role.is_none() {
+            return MAX_STRANGERS_MESSAGE_BYTES;
+        }
         let limit = self.limits.max_message_bytes;
         let is_expander = path.starts_with("/grpcplugin.Expander/");
         if is_expander { limit.max(MIN_EXPANDER_MESSAGE_BYTES) } else { limit }

@@ -11,6 +11,7 @@ use super::access::Access;
 use super::error::CallError;
 use super::state::State;
 use super::target::Target;
+use crate::auth::Caller;
 
 /// The fork of one call. The transport puts it into the request's extensions; every clone is the same.
 #[derive(Clone, Default)]
@@ -43,6 +44,14 @@ impl Supposed {
     pub(crate) fn note_access(&self, access: Access) {
         // The first caller stays: a call has one.
         drop(self.0.access.set(access));
+    }
+
+    /// The caller.
+    ///
+    /// # Errors
+    /// A call that was not authenticated.
+    pub(crate) fn caller(&self) -> Result<Arc<Caller>, CallError> {
+        self.0.access.get().map(Access::shared_caller).ok_or(CallError::Broken)
     }
 
     /// The cluster of the caller's request in the session `session_id`, or the live cluster if that is empty.

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use metrics::{Counter, Gauge, Histogram};
+use metrics::{Counter, Gauge, Histogram, Unit};
 
 use super::description::{DURATION_BUCKETS, Description};
 use super::{Registry, count};
@@ -28,6 +28,12 @@ const WORKERS: Description = Description::gauge(
     &["lane"],
     "Calls that a lane may work on at a time, by lane; fewer while calls queue and cores are short, 0 for a lane without workers.",
 );
+const BUFFERED: Description = Description::gauge(
+    "berth_buffered_bytes",
+    &[],
+    "Bytes of messages that are not yet decided, undecoded and decoded, and of answers that are not yet read.",
+)
+.measured_in(Unit::Bytes);
 const QUEUE: Description = Description::seconds(
     "berth_admission_queue_seconds",
     &["lane"],
@@ -49,6 +55,7 @@ const REPLAYED: Description = Description::counter(
 #[derive(Clone)]
 pub struct AdmissionCounts {
     registry: Registry,
+    buffered: Gauge,
     slow_readers: Counter,
     replayed: Counter,
 }
@@ -65,11 +72,12 @@ pub struct LaneCounts {
 
 impl AdmissionCounts {
     pub(super) const DESCRIPTIONS: &'static [&'static Description] =
-        &[&CALLS, &IN_FLIGHT, &WAITING, &WORKERS, &QUEUE, &SLOW_READERS, &REPLAYED];
+        &[&CALLS, &IN_FLIGHT, &WAITING, &WORKERS, &BUFFERED, &QUEUE, &SLOW_READERS, &REPLAYED];
 
     pub(super) fn new(registry: &Registry) -> AdmissionCounts {
         AdmissionCounts {
             registry: registry.clone(),
+            buffered: registry.gauge(&BUFFERED, &[]),
             slow_readers: registry.counter(&SLOW_READERS, &[]),
             replayed: registry.counter(&REPLAYED, &[]),
         }
@@ -86,6 +94,11 @@ impl AdmissionCounts {
             workers: registry.gauge(&WORKERS, &[name]),
             queue: registry.histogram(&QUEUE, &[name]),
         }
+    }
+
+    /// Publishes how many bytes messages and answers take.
+    pub(crate) fn publish_buffered(&self, n_bytes: usize) {
+        self.buffered.set(count(n_bytes));
     }
 
     /// Counts a connection that was closed because its client reads too slowly.

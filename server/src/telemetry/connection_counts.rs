@@ -12,6 +12,12 @@ const REFUSED: Description = Description::counter(
     &["protocol", "reason"],
     "Connections closed before their first call, by protocol and reason: crowded (too many are open), handshake.",
 );
+const CUT: Description = Description::counter(
+    "berth_connections_cut_total",
+    &["protocol", "reason"],
+    "Open connections that the server ended, by protocol and reason: control_frames (too many of them), \
+     displaced (another connection needed the slot).",
+);
 const RELOADS: Description = Description::counter(
     "berth_tls_reloads_total",
     &["outcome"],
@@ -40,6 +46,8 @@ pub(crate) struct PortCounts {
     open: Gauge,
     crowded: Counter,
     handshake: Counter,
+    control_frames: Counter,
+    displaced: Counter,
 }
 
 /// Why a connection was closed before its first call.
@@ -51,15 +59,26 @@ pub(crate) enum Refusal {
     Handshake,
 }
 
+/// Why an open connection was ended.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Cut {
+    /// Too many frames of control came.
+    ControlFrames,
+    /// Another connection needed the slot.
+    Displaced,
+}
+
 impl ConnectionCounts {
     pub(super) const DESCRIPTIONS: &'static [&'static Description] =
-        &[&CONNECTIONS, &REFUSED, &RELOADS, &EXPIRY];
+        &[&CONNECTIONS, &REFUSED, &CUT, &RELOADS, &EXPIRY];
 
     pub(super) fn new(registry: &Registry) -> ConnectionCounts {
         let port = |protocol| PortCounts {
             open: registry.gauge(&CONNECTIONS, &[protocol]),
             crowded: registry.counter(&REFUSED, &[protocol, "crowded"]),
             handshake: registry.counter(&REFUSED, &[protocol, "handshake"]),
+            control_frames: registry.counter(&CUT, &[protocol, "control_frames"]),
+            displaced: registry.counter(&CUT, &[protocol, "displaced"]),
         };
         let reloads = |outcome| registry.counter(&RELOADS, &[outcome]);
         ConnectionCounts {
@@ -102,6 +121,15 @@ impl PortCounts {
     /// Counts a connection that closes.
     pub(crate) fn count_closed(&self) {
         self.open.decrement(1.0);
+    }
+
+    /// Counts an open connection that is ended.
+    pub(crate) fn count_cut(&self, reason: Cut) {
+        match reason {
+            Cut::ControlFrames => &self.control_frames,
+            Cut::Displaced => &self.displaced,
+        }
+        .increment(1);
     }
 
     /// Counts a connection that is closed before its first call.

@@ -1,6 +1,7 @@
 //! Log lines on standard error, as text for people or JSON for programs. A panic is logged as a line too.
 
 mod json;
+mod limit;
 
 use std::fmt;
 use std::panic::{self, PanicHookInfo};
@@ -14,10 +15,12 @@ use tracing_subscriber::fmt::format::{JsonFields, Writer, debug_fn};
 
 use crate::escape::printable;
 use json::JsonLines;
+pub(crate) use limit::LogLimit;
 
 const FILTER: &str = "BERTH_LOG";
-/// The feed logs its failed requests itself; the client below it would log them again.
-const DEFAULT_FILTER: &str = "info,kube_client=off";
+/// The feed logs its failed requests itself; the client below it would log them again. The transport logs what strangers
+/// do, a line each; metrics count it.
+const DEFAULT_FILTER: &str = "info,kube_client=off,h2=off,hyper=off";
 
 /// How log lines are written.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -32,7 +35,7 @@ pub enum LogFormat {
 /// The format since [`start_logging`].
 static FORMAT: OnceLock<LogFormat> = OnceLock::new();
 
-/// Sends log lines to standard error, filtered by `BERTH_LOG` (by default `info`, without the API client's own lines).
+/// Sends log lines to standard error, filtered by `BERTH_LOG` (by default `info`, without the lines of the API client and the transport).
 /// A second call changes nothing.
 pub fn start_logging(format: LogFormat) {
     let wanted = std::env::var(FILTER).unwrap_or_default();

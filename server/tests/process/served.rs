@@ -220,7 +220,7 @@ impl Served {
 
 /// Status code and body of a GET.
 pub(crate) async fn get(address: SocketAddr, path: &str) -> (u16, String) {
-    let request = format!("GET {path} HTTP/1.1\r\nHost: berth\r\nConnection: close\r\n\r\n");
+    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     exchange(address, &request).await
 }
 

@@ -1,6 +1,7 @@
 //! The service as its callers see it: a real server on loopback inside the test's process, and real clients.
 #![cfg(test)]
 
+mod attacks;
 mod conformance;
 mod expander;
 mod extender;

@@ -5,7 +5,7 @@ mod anonymous;
 mod audit;
 mod authority;
 mod certificates;
-mod http;
+pub(crate) mod http;
 mod reload;
 mod request;
 mod session;

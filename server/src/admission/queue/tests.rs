@@ -7,8 +7,18 @@ use proptest::prelude::*;
 
 const MS: Duration = Duration::from_millis(1);
 
+fn nobody() -> User {
+    User { name: "nobody".into(), weight: 1 }
+}
+
+/// Ends the call that has run for longest.
+fn end(queue: &mut Queue<u32>, now: Instant, service: Option<Service>) {
+    let id = queue.turns.oldest().unwrap_or_default();
+    queue.finish(now, id, service);
+}
+
 fn enter(queue: &mut Queue<u32>, now: Instant, who: u32) -> Result<Entry, Refused> {
-    queue.enter(now, None, || who)
+    queue.enter(now, None, &nobody(), || who)
 }
 
 /// Service of a call that was always on a core.
@@ -18,16 +28,16 @@ fn alone(time: Duration) -> Option<Service> {
 
 /// Frees a worker; returns the call that gets it.
 fn finish(queue: &mut Queue<u32>, now: Instant) -> Option<u32> {
-    queue.finish(now, alone(MS));
-    queue.next(now).map(|(who, _)| who)
+    end(queue, now, alone(MS));
+    queue.next(now).map(|next| next.worker)
 }
 
 #[test]
 fn no_call_is_refused_while_a_worker_is_idle() {
     let (mut queue, now) = (Queue::new(2, 100 * MS), Instant::now());
-    assert_eq!(enter(&mut queue, now, 1), Ok(Entry::Begun));
+    assert!(matches!(enter(&mut queue, now, 1), Ok(Entry::Begun { .. })));
     // Not even a call whose deadline is over: the deadline itself ends it then.
-    assert_eq!(queue.enter(now, Some(now), || 2), Ok(Entry::Begun));
+    assert!(matches!(queue.enter(now, Some(now), &nobody(), || 2), Ok(Entry::Begun { .. })));
     assert!(matches!(enter(&mut queue, now, 3), Ok(Entry::Waits { .. })));
     assert_eq!(finish(&mut queue, now), Some(3));
     assert_eq!((finish(&mut queue, now), finish(&mut queue, now)), (None, None));
@@ -56,7 +66,7 @@ fn a_burst_may_wait_and_a_standing_queue_may_not() {
     }
     // Only an idle worker takes a call now, until half a second has passed in which fewer calls came than could be
     // served.
-    assert_eq!(enter(&mut queue, start + 200 * MS, 0), Ok(Entry::Begun));
+    assert!(matches!(enter(&mut queue, start + 200 * MS, 0), Ok(Entry::Begun { .. })));
     assert!(enter(&mut queue, start + 599 * MS, 0).is_err());
     assert!(enter(&mut queue, start + 600 * MS, 0).is_ok());
 }
@@ -64,7 +74,7 @@ fn a_burst_may_wait_and_a_standing_queue_may_not() {
 #[test]
 fn a_wait_longer_than_expected_refuses_further_calls() {
     let (mut queue, start) = (Queue::new(1, 100 * MS), Instant::now());
-    assert_eq!(enter(&mut queue, start, 0), Ok(Entry::Begun));
+    assert!(matches!(enter(&mut queue, start, 0), Ok(Entry::Begun { .. })));
     assert!(enter(&mut queue, start, 1).is_ok());
     assert!(enter(&mut queue, start + 99 * MS, 2).is_ok());
     assert!(enter(&mut queue, start + 101 * MS, 3).is_err());
@@ -73,10 +83,10 @@ fn a_wait_longer_than_expected_refuses_further_calls() {
 #[test]
 fn waits_end_at_the_deadline_or_at_the_patience() {
     let (mut queue, now) = (Queue::new(1, 100 * MS), Instant::now());
-    assert_eq!(enter(&mut queue, now, 0), Ok(Entry::Begun));
-    assert!(queue.enter(now, Some(now + MS / 2), || 1).is_err());
+    assert!(matches!(enter(&mut queue, now, 0), Ok(Entry::Begun { .. })));
+    assert!(queue.enter(now, Some(now + MS / 2), &nobody(), || 1).is_err());
     let at = now + 5 * MS;
-    let entry = queue.enter(now, Some(at), || 1).unwrap();
+    let entry = queue.enter(now, Some(at), &nobody(), || 1).unwrap();
     assert!(matches!(entry, Entry::Waits { until, .. } if until == Some(at)), "{entry:?}");
     let entry = enter(&mut queue, now, 2).unwrap();
     let patience = Some(now + 1_000 * MS);
@@ -86,9 +96,9 @@ fn waits_end_at_the_deadline_or_at_the_patience() {
 #[test]
 fn streams_and_calls_take_turns() {
     let (mut queue, now) = (Queue::new(1, 100 * MS), Instant::now());
-    assert_eq!(queue.enter_patiently(now, || 0), Entry::Begun);
+    assert!(matches!(queue.enter_patiently(now, &nobody(), || 0), Entry::Begun { .. }));
     for who in [10, 11, 12] {
-        queue.enter_patiently(now, || who);
+        queue.enter_patiently(now, &nobody(), || who);
     }
     // Waiting streams are no reason to refuse a call.
     for who in [1, 2] {
@@ -101,7 +111,7 @@ fn streams_and_calls_take_turns() {
 #[test]
 fn a_call_that_left_is_never_notified() {
     let (mut queue, now) = (Queue::new(1, 100 * MS), Instant::now());
-    assert_eq!(enter(&mut queue, now, 0), Ok(Entry::Begun));
+    assert!(matches!(enter(&mut queue, now, 0), Ok(Entry::Begun { .. })));
     let Ok(Entry::Waits { ticket, .. }) = enter(&mut queue, now, 1) else { panic!("it waits") };
     assert!(queue.leave(ticket));
     assert!(!queue.leave(ticket));
@@ -114,7 +124,7 @@ fn standing_queue(on_core: Duration) -> (Queue<u32>, Instant) {
     for who in 0..200 {
         now += 5 * MS;
         if queue.n_busy() == 2 {
-            queue.finish(now, Some(Service { time: 10 * MS, on_core }));
+            end(&mut queue, now, Some(Service { time: 10 * MS, on_core }));
             queue.next(now);
         }
         for n in 0..5 {
@@ -123,7 +133,7 @@ fn standing_queue(on_core: Duration) -> (Queue<u32>, Instant) {
         }
     }
     while queue.n_busy() > 1 || queue.n_waiting() > 0 {
-        queue.finish(now, None);
+        end(&mut queue, now, None);
         queue.next(now);
     }
     (queue, now)
@@ -132,13 +142,13 @@ fn standing_queue(on_core: Duration) -> (Queue<u32>, Instant) {
 #[test]
 fn no_more_work_than_cores_while_there_is_too_much() {
     let (mut queue, now) = standing_queue(10 * MS);
-    assert_eq!(enter(&mut queue, now, 1), Ok(Entry::Begun));
+    assert!(matches!(enter(&mut queue, now, 1), Ok(Entry::Begun { .. })));
     assert_eq!(queue.n_open(now), 2);
     let (mut queue, now) = standing_queue(6 * MS);
     assert!(enter(&mut queue, now, 1).is_err());
     assert_eq!(queue.n_open(now), 1);
-    queue.finish(now, None);
-    assert_eq!(enter(&mut queue, now, 1), Ok(Entry::Begun));
+    end(&mut queue, now, None);
+    assert!(matches!(enter(&mut queue, now, 1), Ok(Entry::Begun { .. })));
     assert!(enter(&mut queue, now, 2).is_err());
 }
 
@@ -147,11 +157,11 @@ fn no_more_work_than_cores_while_there_is_too_much() {
 fn streams_get_all_workers_once_the_queue_no_longer_stands() {
     let (mut queue, now) = standing_queue(6 * MS);
     for who in 1..=4 {
-        assert!(matches!(queue.enter_patiently(now, || who), Entry::Waits { .. }));
+        assert!(matches!(queue.enter_patiently(now, &nobody(), || who), Entry::Waits { .. }));
     }
     let mut assigned = |now| {
-        queue.finish(now, None);
-        std::iter::from_fn(|| queue.next(now)).map(|(who, _)| who).collect::<Vec<_>>()
+        end(&mut queue, now, None);
+        std::iter::from_fn(|| queue.next(now)).map(|next| next.worker).collect::<Vec<_>>()
     };
     assert_eq!(assigned(now), [1]);
     // There was too much in the half second that ends here, and nothing in the next.
@@ -198,12 +208,13 @@ proptest! {
             let service = Duration::from_micros(service_us * if is_even { 1 } else { weight });
             let was_idle = queue.n_busy() < n_sure;
             let entry = if is_stream {
-                Ok(queue.enter_patiently(now, || who))
+                Ok(queue.enter_patiently(now, &nobody(), || who))
             } else {
                 enter(&mut queue, now, who)
             };
-            prop_assert!(!was_idle || entry == Ok(Entry::Begun));
-            if entry == Ok(Entry::Begun) {
+            let is_begun = matches!(entry, Ok(Entry::Begun { .. }));
+            prop_assert!(!was_idle || is_begun);
+            if is_begun {
                 work.insert(who, service);
             }
             n_accepted += usize::from(entry.is_ok());
@@ -245,7 +256,7 @@ proptest! {
             let is_late = now > start + 20 * max_wait;
             prop_assert!(!is_late || waited == Duration::ZERO, "{waited:?}");
             match enter(&mut queue, now, who) {
-                Ok(Entry::Begun) => drop(work.insert(who, Duration::from_micros(service_us))),
+                Ok(Entry::Begun { .. }) => drop(work.insert(who, Duration::from_micros(service_us))),
                 Ok(Entry::Waits { .. }) => prop_assert!(!is_late),
                 Err(_) => n_refused += 1,
             }
@@ -280,12 +291,78 @@ fn pass(
         }
         work.remove(&who);
         n_done += 1;
-        queue.finish(*now, Some(service));
-        while let Some((next, since)) = queue.next(*now) {
+        end(queue, *now, Some(service));
+        while let Some(Next { worker: next, since, .. }) = queue.next(*now) {
             *longest = (*longest).max(*now - since);
             work.insert(next, time);
         }
     }
     *now += gap;
     n_done
+}
+
+fn user(name: &str, weight: u32) -> User {
+    User { name: name.into(), weight }
+}
+
+/// A call of a user who has nothing under way is not refused for what another user does, and gets the worker of a long
+/// call at once.
+#[test]
+fn a_greedy_user_keeps_no_worker_from_others() {
+    let (mut queue, start) = (Queue::new(2, 100 * MS), Instant::now());
+    let (greedy, honest) = (user("greedy", 1), user("honest", 1));
+    for who in 0..2 {
+        queue.enter(start, None, &greedy, || who).unwrap();
+    }
+    // They are young: the honest call waits for a moment.
+    let waits = queue.enter(start + MS, None, &honest, || 10).unwrap();
+    assert!(matches!(waits, Entry::Waits { .. }));
+    assert!(queue.next(start + 19 * MS).is_none());
+    let next = queue.next(start + 20 * MS).unwrap();
+    assert_eq!((next.worker, queue.n_busy()), (10, 2));
+    // Both long calls go on; a third one of that user waits although a worker is free then.
+    queue.finish(start + 21 * MS, next.id, None);
+    assert!(matches!(queue.enter(start + 21 * MS, None, &greedy, || 3), Ok(Entry::Waits { .. })));
+    for n in 0..1_000 {
+        let now = start + (22 + n) * MS;
+        let Ok(Entry::Begun { id }) = queue.enter(now, None, &honest, || 11) else {
+            panic!("the honest user waits")
+        };
+        queue.finish(now, id, None);
+        assert!(queue.next(now).is_none(), "the greedy user has as many as there are workers");
+    }
+}
+
+#[test]
+fn waiting_users_take_turns_by_weight() {
+    let (mut queue, start) = (Queue::new(1, 10_000 * MS), Instant::now());
+    let (many, few, admin) = (user("many", 2), user("few", 2), user("admin", 8));
+    queue.enter(start, None, &many, || 0).unwrap();
+    for who in 1..=6 {
+        queue.enter(start, None, &many, || who).unwrap();
+    }
+    for who in 11..=12 {
+        queue.enter(start, None, &few, || who).unwrap();
+    }
+    queue.enter(start, None, &admin, || 21).unwrap();
+    let order: Vec<u32> = std::iter::from_fn(|| finish(&mut queue, start)).collect();
+    assert_eq!(order, [21, 11, 1, 12, 2, 3, 4, 5, 6]);
+}
+
+/// Calls that gave their workers up get them back when nobody else needs them.
+#[test]
+fn workers_come_back_to_who_gave_them_up() {
+    let (mut queue, start) = (Queue::new(1, 100 * MS), Instant::now());
+    let (long, short) = (user("long", 1), user("short", 1));
+    queue.enter(start, None, &long, || 0).unwrap();
+    let now = start + 50 * MS;
+    let Ok(Entry::Begun { id }) = queue.enter(now, None, &short, || 1) else { panic!("it waits") };
+    queue.finish(now, id, None);
+    assert!(queue.next(now).is_none());
+    assert_eq!(queue.n_busy(), 1, "the long call's");
+    let Ok(Entry::Begun { id }) = queue.enter(now, None, &short, || 2) else { panic!("it waits") };
+    queue.finish(now, id, None);
+    // The long call ends while it has no worker of its own, or has one: either way none is lost.
+    end(&mut queue, now, None);
+    assert!(matches!(queue.enter(now, None, &long, || 3), Ok(Entry::Begun { .. })));
 }

@@ -11,11 +11,11 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, Streaming};
 
 use crate::auth::Role;
+use crate::grpc::follow;
 use crate::grpc::status::of_transport;
 use crate::service::cluster::delta;
 use crate::service::{CallContext, CallError, Deadline, State, convert};
 use crate::shutdown;
-use crate::telemetry::trace::followed;
 
 /// Number of responses that may wait for a slow reader before the stream stops reading.
 const MAX_UNREAD_ANSWERS: usize = 16;
@@ -27,12 +27,12 @@ pub(super) fn serve(
     requests: Streaming<SyncRequest>,
 ) -> ReceiverStream<Result<SyncResponse, Status>> {
     let (answers, receiver) = mpsc::channel(MAX_UNREAD_ANSWERS);
-    tokio::spawn(followed(async move {
+    follow::spawn(async move {
         if let Err(status) = run(&state, &call, requests, &answers).await {
             // A closed channel means that the client is gone, so the error has no receiver.
             drop(answers.send(Err(status)).await);
         }
-    }));
+    });
     ReceiverStream::new(receiver)
 }
 

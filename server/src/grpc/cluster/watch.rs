@@ -15,10 +15,10 @@ use tokio::time::{MissedTickBehavior, interval};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 
+use crate::grpc::follow;
 use crate::service::cluster::pending;
 use crate::service::{CallContext, CallError, State, convert};
 use crate::shutdown;
-use crate::telemetry::trace::followed;
 
 /// Number of responses that may wait for the reader.
 const QUEUE: usize = 16;
@@ -42,12 +42,12 @@ pub(super) fn serve(
     // Also a stream that asks for pending pods alone counts towards the limit.
     let decisions = state.watchers.join()?;
     let (answers, receiver) = mpsc::channel(QUEUE);
-    tokio::spawn(followed(async move {
+    follow::spawn(async move {
         if let Err(error) = answer(&state, &call, &request, decisions, &answers).await {
             // A closed channel means that the client is gone, so the error has no receiver.
             drop(answers.send(Err(error.into())).await);
         }
-    }));
+    });
     Ok(ReceiverStream::new(receiver))
 }
 

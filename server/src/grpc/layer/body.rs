@@ -13,6 +13,7 @@ use tonic::Status;
 use tonic::body::Body;
 
 use super::piece::Piece;
+use crate::admission;
 use crate::grpc::call::Call;
 use crate::net::ResponseSlot;
 use crate::service::CallError;
@@ -24,6 +25,9 @@ const LAST_WORDS: Duration = Duration::from_millis(200);
 /// long cannot be seen. One HTTP/2 frame of the default size holds as many.
 const PIECE_BYTES: usize = 16 << 10;
 
+/// Size up to which data of a response is not counted.
+const LARGE: usize = 64 << 10;
+
 type End = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// A response body that keeps its call open until it has been sent.
@@ -31,6 +35,8 @@ pub(crate) struct CallBody {
     body: Body,
     /// Rest of a frame that is sent in pieces.
     rest: Bytes,
+    /// Memory of the frame that is being sent.
+    memory: Option<admission::Bytes>,
     call: Call,
     /// Slot that records how long the response waits for its reader, once there was data to read.
     slot: Option<ResponseSlot>,
@@ -42,7 +48,7 @@ impl CallBody {
         // Endless streams of the standard services would hold up a drain until its grace period is over.
         let is_endless = !call.is_over && call.method.is_standard();
         let end = is_endless.then(|| drained(call.state.draining.clone()));
-        CallBody { body, rest: Bytes::new(), call, slot: None, end }
+        CallBody { body, rest: Bytes::new(), memory: None, call, slot: None, end }
     }
 
     /// Takes the next piece of the rest. The last piece of a message guards what was assumed for it.
@@ -50,6 +56,7 @@ impl CallBody {
         let n_bytes = self.rest.len().min(PIECE_BYTES);
         let mut piece = Piece::new(self.rest.split_to(n_bytes));
         if self.rest.is_empty() {
+            self.memory = None;
             piece = piece.guarding(self.call.delivery.take(), self.call.peer.as_ref());
         }
         let Call { state, peer, .. } = &self.call;
@@ -93,6 +100,12 @@ impl HttpBody for CallBody {
         if !self.rest.is_empty() {
             return Poll::Ready(Some(Ok(self.piece())));
         }
+        if let Some(revoked) = &mut self.call.revoked
+            && let Poll::Ready(error) = revoked.as_mut().poll(cx)
+        {
+            self.call.revoked = None;
+            return Poll::Ready(Some(Ok(self.end_with(error.into()))));
+        }
         let frame = match Pin::new(&mut self.body).poll_frame(cx) {
             Poll::Ready(Some(Ok(frame))) => frame,
             Poll::Pending => return self.poll_end(cx),
@@ -100,10 +113,13 @@ impl HttpBody for CallBody {
             Poll::Ready(None) => return Poll::Ready(None),
         };
         match frame.into_data() {
-            Ok(data) => {
-                self.rest = data;
-                Poll::Ready(Some(Ok(self.piece())))
-            }
+            Ok(data) => match self.hold(data.len()) {
+                Ok(()) => {
+                    self.rest = data;
+                    Poll::Ready(Some(Ok(self.piece())))
+                }
+                Err(error) => Poll::Ready(Some(Ok(self.end_with(error)))),
+            },
             Err(frame) => {
                 if let Some(trailers) = frame.trailers_ref() {
                     self.call.note_status(trailers);
@@ -131,9 +147,24 @@ impl CallBody {
         let Some(end) = &mut self.end else { return Poll::Pending };
         ready!(end.as_mut().poll(cx));
         self.end = None;
+        Poll::Ready(Some(Ok(self.end_with(CallError::Draining))))
+    }
+
+    /// Takes the memory of data that waits for its reader from the budget.
+    fn hold(&mut self, n_bytes: usize) -> Result<(), CallError> {
+        if n_bytes > LARGE {
+            self.memory = Some(self.call.state.bytes.take(&self.call.holder(), n_bytes)?);
+        }
+        Ok(())
+    }
+
+    /// The trailers with which the response ends here.
+    fn end_with(&mut self, error: CallError) -> Frame<Piece> {
         self.body = Body::empty();
-        let trailers = Status::from(CallError::Draining).into_http::<Body>().into_parts().0.headers;
+        // What was assumed for it is given back.
+        drop(self.call.delivery.take());
+        let trailers = Status::from(error).into_http::<Body>().into_parts().0.headers;
         self.call.note_status(&trailers);
-        Poll::Ready(Some(Ok(Frame::trailers(trailers))))
+        Frame::trailers(trailers)
     }
 }

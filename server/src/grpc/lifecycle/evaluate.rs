@@ -8,11 +8,11 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, Streaming};
 
+use crate::grpc::follow;
 use crate::grpc::status::of_transport;
 use crate::service::lifecycle::{MAX_INLINE_BYTES, evaluate};
 use crate::service::{CallError, Deadline, State};
 use crate::shutdown;
-use crate::telemetry::trace::followed;
 
 /// Number of responses that may wait.
 const QUEUE: usize = 256;
@@ -26,12 +26,12 @@ pub(super) fn serve(
     deadline: Deadline,
 ) -> ReceiverStream<ResponseItem> {
     let (answers, receiver) = mpsc::channel(QUEUE);
-    tokio::spawn(followed(async move {
+    follow::spawn(async move {
         if let Err(status) = answer_all(&state, requests, deadline, &answers).await {
             // A closed channel means that the client is gone, so the error has no receiver.
             drop(answers.send(Err(status)).await);
         }
-    }));
+    });
     ReceiverStream::new(receiver)
 }
 

@@ -12,15 +12,17 @@ use tokio::sync::mpsc;
 use tokio_stream::Stream;
 use tonic::{Status, Streaming};
 
+use crate::admission::Bytes;
+use crate::grpc::follow;
 use crate::grpc::status::of_transport;
 use crate::service::placement::batch::{self, Terms};
 use crate::service::placement::check_assume;
 use crate::service::{
-    AssumeTerms, CallContext, CallError, Cancel, CancelOnDrop, State, Target, Undelivered, convert,
+    AssumeTerms, CallContext, CallError, Cancel, CancelOnDrop, HeldBytes, State, Target,
+    Undelivered, convert,
 };
 use crate::shutdown;
 use crate::telemetry::PlaceMethod;
-use crate::telemetry::trace::followed;
 
 /// Number of decoded requests, and of responses, that may wait.
 const QUEUE: usize = 32;
@@ -28,6 +30,12 @@ const QUEUE: usize = 32;
 const MAX_INLINE_PODS: u64 = 16;
 
 type ResponseItem = Result<PlaceStreamResponse, Status>;
+
+/// A request and its memory.
+struct Asked {
+    request: PlaceStreamRequest,
+    memory: Option<Bytes>,
+}
 
 /// A response on its way. Dropped there, what it has assumed is given back.
 struct Decided {
@@ -43,14 +51,14 @@ pub(super) fn serve(
 ) -> Responses {
     let (decoded, queue) = mpsc::channel(QUEUE);
     let (answers, receiver) = mpsc::channel(QUEUE);
-    tokio::spawn(read(state.clone(), requests, decoded));
+    tokio::spawn(read(state.clone(), call.held.clone(), requests, decoded));
     let stream = Responses { receiver };
-    tokio::spawn(followed(async move {
+    follow::spawn(async move {
         if let Err(status) = decide(&state, &call, queue, &answers).await {
             // A closed channel means that the client is gone, so the error has no receiver.
             drop(answers.send(Err(status)).await);
         }
-    }));
+    });
     stream
 }
 
@@ -85,8 +93,9 @@ impl Drop for Responses {
 /// Reads until the end, an error, or the drain; the reason of an early end is sent as the last item.
 async fn read(
     state: Arc<State>,
+    held: HeldBytes,
     mut requests: Streaming<PlaceStreamRequest>,
-    decoded: mpsc::Sender<Result<PlaceStreamRequest, Status>>,
+    decoded: mpsc::Sender<Result<Asked, Status>>,
 ) {
     let draining = shutdown::requested(state.draining.clone());
     tokio::pin!(draining);
@@ -96,7 +105,7 @@ async fn read(
             () = decoded.closed() => return,
             request = requests.message() => match request {
                 Ok(None) => return,
-                Ok(Some(request)) => Ok(request),
+                Ok(Some(request)) => Ok(Asked { request, memory: held.take() }),
                 Err(status) => Err(of_transport(status, state.limits.max_message_bytes)),
             },
         };
@@ -110,14 +119,14 @@ async fn read(
 async fn decide(
     state: &Arc<State>,
     call: &CallContext,
-    mut queue: mpsc::Receiver<Result<PlaceStreamRequest, Status>>,
+    mut queue: mpsc::Receiver<Result<Asked, Status>>,
     answers: &mpsc::Sender<Result<Decided, Status>>,
 ) -> Result<(), Status> {
     let CallContext { access, deadline, .. } = call;
     let deadline = *deadline;
     let caller = CancelOnDrop::new(deadline);
     while let Some(request) = queue.recv().await {
-        let request = request?;
+        let Asked { request, memory } = request?;
         if deadline.has_passed() {
             return Err(CallError::DeadlineExceeded.into());
         }
@@ -152,6 +161,7 @@ async fn decide(
             Ok(place) => place.send(Ok(decided)),
             Err(_) => return Ok(()),
         }
+        drop(memory);
     }
     Ok(())
 }

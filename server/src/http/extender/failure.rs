@@ -14,7 +14,7 @@ use crate::telemetry::{ExtenderOutcome, ExtenderVerb};
 impl From<Unread> for Failure {
     fn from(unread: Unread) -> Failure {
         match unread {
-            Unread::TooLarge { limit } => Failure::TooLarge { limit },
+            Unread::TooLarge { limit } | Unread::TooMuch { limit } => Failure::TooLarge { limit },
             Unread::Busy => Failure::busy(),
             Unread::Cut(reason) => Failure::Cut(reason),
         }

@@ -74,6 +74,16 @@ impl Failure {
         )
     }
 
+    /// A request to a server on loopback that names another machine.
+    pub(crate) fn other_host() -> Failure {
+        Failure::new(
+            StatusCode::FORBIDDEN,
+            Code::PermissionDenied,
+            "the header `Host` names neither an address nor `localhost`: a server on loopback that asks nobody for a \
+             credential answers no other name",
+        )
+    }
+
     /// A path without a call.
     pub(crate) fn no_such_path(path: &str) -> Failure {
         let message =
@@ -111,6 +121,11 @@ impl Failure {
             failure.status = StatusCode::PAYLOAD_TOO_LARGE;
         }
         failure
+    }
+
+    /// The HTTP status.
+    pub(crate) fn status(&self) -> StatusCode {
+        self.status
     }
 
     /// The error in words.
@@ -181,6 +196,13 @@ impl From<Unread> for Failure {
     fn from(unread: Unread) -> Failure {
         match unread {
             Unread::TooLarge { limit } => CallError::MessageTooLarge { limit }.into(),
+            Unread::TooMuch { limit } => Failure::new(
+                StatusCode::PAYLOAD_TOO_LARGE,
+                Code::ResourceExhausted,
+                format!(
+                    "the body has more than {limit} objects and lines: send it in parts, or over gRPC"
+                ),
+            ),
             Unread::Busy => Failure {
                 retry_after: Some(Duration::from_secs(1)),
                 ..Failure::new(

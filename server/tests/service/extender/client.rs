@@ -34,7 +34,7 @@ impl Reply {
 /// Sends a body to a verb of the extender.
 pub(crate) async fn post(address: SocketAddr, verb: &str, body: &[u8]) -> Reply {
     let head = format!(
-        "POST /extender/{verb} HTTP/1.1\r\nHost: berth\r\nUser-Agent: Go-http-client/1.1\r\n\
+        "POST /extender/{verb} HTTP/1.1\r\nHost: localhost\r\nUser-Agent: Go-http-client/1.1\r\n\
          Content-Length: {}\r\nContent-Type: application/json\r\nAccept-Encoding: gzip\r\nConnection: close\r\n\r\n",
         body.len()
     );

@@ -19,7 +19,7 @@ use crate::grpc::world::{World, bound, eventually, options, pod};
 /// Status code and body of a GET.
 pub(crate) async fn get(address: SocketAddr, path: &str) -> (u16, String) {
     let mut connection = tokio::net::TcpStream::connect(address).await.unwrap();
-    let request = format!("GET {path} HTTP/1.1\r\nHost: berth\r\nConnection: close\r\n\r\n");
+    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     connection.write_all(request.as_bytes()).await.unwrap();
     let mut text = String::new();
     connection.read_to_string(&mut text).await.unwrap();

@@ -221,7 +221,7 @@ async fn other_types_and_sizes_have_their_statuses() {
     let chunk = format!("{:x}\r\n{large}\r\n0\r\n\r\n", large.len());
     let headers = "Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n";
     let request = format!(
-        "POST /v1/place HTTP/1.1\r\nHost: berth\r\nConnection: close\r\n{headers}\r\n{chunk}"
+        "POST /v1/place HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{headers}\r\n{chunk}"
     );
     let reply = crate::http::limits::raw(server.http_address(), request.as_bytes()).await;
     assert!(reply.starts_with("HTTP/1.1 413 "), "{reply}");

@@ -58,8 +58,9 @@ async fn pages_of_other_sites_change_nothing() {
         let reply = ask(server.http_address(), request, &headers, body.as_bytes()).await;
         assert_eq!((reply.status, &*reply.error().0), (403, "PERMISSION_DENIED"), "{header}");
     }
-    let headers =
-        format!("Content-Type: {JSON}\r\nOrigin: http://berth\r\nSec-Fetch-Site: same-origin\r\n");
+    let headers = format!(
+        "Content-Type: {JSON}\r\nOrigin: http://localhost\r\nSec-Fetch-Site: same-origin\r\n"
+    );
     let reply =
         ask(server.http_address(), "POST /v1/place?mode=assume", &headers, body.as_bytes()).await;
     assert_eq!(reply.json()["decision"]["placement"]["assumed"], true, "{}", reply.body);
@@ -73,7 +74,7 @@ async fn a_call_ends_at_its_deadline() {
     let reply = post(&server, "/v1/place?timeout=60", JSON, &pod("p")).await;
     assert_eq!(reply.status, 200, "{}", reply.body);
     // The limit holds while the body arrives.
-    let head = "POST /v1/place?timeout=300ms HTTP/1.1\r\nHost: berth\r\nContent-Type: application/json\r\n\
+    let head = "POST /v1/place?timeout=300ms HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
         Content-Length: 100\r\nConnection: close\r\n\r\n{";
     let reply = raw(server.http_address(), head.as_bytes()).await;
     assert!(reply.starts_with("HTTP/1.1 504 "), "{reply}");
@@ -84,7 +85,7 @@ async fn too_many_calls_are_refused_before_their_bodies_are_read() {
     let load = LoadLimits { max_concurrent_calls: 0, ..LoadLimits::default() };
     let limits = Limits { load, ..Limits::default() };
     let server = server_with(ServerOptions { limits, ..ServerOptions::default() }).await;
-    let head = "POST /v1/place HTTP/1.1\r\nHost: berth\r\nContent-Type: application/json\r\n\
+    let head = "POST /v1/place HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
         Content-Length: 1000000\r\nExpect: 100-continue\r\nConnection: close\r\n\r\n";
     let reply = raw(server.http_address(), head.as_bytes()).await;
     assert!(reply.starts_with("HTTP/1.1 429 "), "{reply}");

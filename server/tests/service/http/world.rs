@@ -77,7 +77,7 @@ impl Reply {
 pub(crate) async fn ask(address: SocketAddr, request: &str, headers: &str, body: &[u8]) -> Reply {
     let mut connection = TcpStream::connect(address).await.unwrap();
     let head = format!(
-        "{request} HTTP/1.1\r\nHost: berth\r\nContent-Length: {}\r\nConnection: close\r\n{headers}\r\n",
+        "{request} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\nConnection: close\r\n{headers}\r\n",
         body.len()
     );
     connection.write_all(head.as_bytes()).await.unwrap();

@@ -10,7 +10,7 @@ use crate::overload::world::{World, batch, unlimited};
 async fn ask(world: &World, verb: &str) -> String {
     let mut stream = TcpStream::connect(world.server.http_address()).await.unwrap();
     let head = format!(
-        "POST /extender/{verb} HTTP/1.1\r\nHost: berth\r\nContent-Type: application/json\r\nContent-Length: 1000000\r\n\r\n"
+        "POST /extender/{verb} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 1000000\r\n\r\n"
     );
     stream.write_all(head.as_bytes()).await.unwrap();
     let mut answer = Vec::new();

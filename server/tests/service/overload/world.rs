@@ -109,7 +109,7 @@ impl World {
 
     async fn metrics(&self) -> String {
         let mut stream = TcpStream::connect(self.server.http_address()).await.unwrap();
-        let request = "GET /metrics HTTP/1.1\r\nHost: berth\r\nConnection: close\r\n\r\n";
+        let request = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
         stream.write_all(request.as_bytes()).await.unwrap();
         let mut text = String::new();
         stream.read_to_string(&mut text).await.unwrap();

@@ -19,7 +19,7 @@ pub(crate) struct Reply {
 pub(crate) async fn ask(address: SocketAddr, request: &str, headers: &str) -> Reply {
     let mut connection = TcpStream::connect(address).await.unwrap();
     let text = format!(
-        "{request} HTTP/1.1\r\nHost: berth\r\nContent-Length: 0\r\nConnection: close\r\n{headers}\r\n"
+        "{request} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nConnection: close\r\n{headers}\r\n"
     );
     connection.write_all(text.as_bytes()).await.unwrap();
     let mut bytes = Vec::new();

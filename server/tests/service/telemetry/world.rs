@@ -76,7 +76,7 @@ impl Reply {
 pub(crate) async fn ask(address: SocketAddr, lines: &[&str], body: &Value) -> Reply {
     let body = if body.is_null() { String::new() } else { body.to_string() };
     let head = format!(
-        "{}\r\nHost: berth\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+        "{}\r\nHost: localhost\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
         lines.join("\r\n"),
         body.len()
     );

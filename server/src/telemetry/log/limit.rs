@@ -9,7 +9,7 @@ const WINDOW: Duration = Duration::from_secs(10);
 
 /// Limits the number of lines in a window, and counts the suppressed ones.
 #[derive(Debug, Default)]
-pub(super) struct LogLimit {
+pub(crate) struct LogLimit {
     state: Mutex<State>,
 }
 
@@ -22,7 +22,7 @@ struct State {
 
 impl LogLimit {
     /// Whether a line may be written at `now`; if so, how many were suppressed since the last one.
-    pub(super) fn admit(&self, now: Instant) -> Option<u64> {
+    pub(crate) fn admit(&self, now: Instant) -> Option<u64> {
         // The state stays valid even if a thread panicked while holding the lock.
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let is_same_window =
