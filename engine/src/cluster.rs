@@ -18,6 +18,7 @@ mod directory;
 mod images;
 mod publish;
 
+use std::borrow::Cow;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -83,20 +84,26 @@ impl Cluster {
         }
     }
 
-    /// Compiles a pod to facts; any thread, without the writer's lock. Errors name the field.
+    /// Compiles the pod of a request to facts; any thread, without the writer's lock. Errors name the field. What only
+    /// this pod names is forgotten with it.
     pub fn compile_pod(&self, pod: &core_v1::Pod) -> Result<Pod, ModelError> {
-        self.model.compile_pod(pod)
+        self.model.lending().compile_pod(pod)
+    }
+
+    /// Compiles the node of a request, which does not come into the cluster, like [`Cluster::compile_pod`].
+    pub fn compile_template(&self, node: &core_v1::Node) -> Result<Node, ModelError> {
+        self.model.lending().compile_node(node)
     }
 
     /// Compiles a pod that a feed reports, like [`Cluster::compile_pod`]; the pod is kept as it was reported, so that
     /// [`Pod::reported`] has it.
     pub fn compile_reported_pod(&self, pod: &core_v1::Pod) -> Result<Pod, ModelError> {
-        self.model.compile_reported_pod(pod)
+        self.keeping().compile_reported_pod(pod)
     }
 
     /// Compiles a node to facts; any thread, without the writer's lock. Errors name the field.
     pub fn compile_node(&self, node: &core_v1::Node) -> Result<Node, ModelError> {
-        self.model.compile_node(node)
+        self.keeping().compile_node(node)
     }
 
     /// The newest published snapshot; lock-free.
@@ -109,7 +116,15 @@ impl Cluster {
         &self,
         object: impl Into<WireObject<'a>>,
     ) -> Result<Object, ModelError> {
-        self.model.compile_object(object.into())
+        self.keeping().compile_object(object.into())
+    }
+
+    /// The tables for what comes into the cluster: a fork lends its names, since it ends.
+    fn keeping(&self) -> Cow<'_, Model> {
+        match self.base {
+            None => Cow::Borrowed(&self.model),
+            Some(_) => Cow::Owned(self.model.lending()),
+        }
     }
 
     /// Number of distinct scheduling-relevant pod specs that are known.

@@ -30,6 +30,7 @@ pub(crate) struct Prepared<'a> {
     volumes: PreparedVolumes<'a>,
     demand: Demand,
     census: Census,
+    texts: Interner,
 }
 
 impl<'a> Prepared<'a> {
@@ -63,6 +64,7 @@ impl<'a> Prepared<'a> {
             volumes: PreparedVolumes::new(snapshot, pod, policy),
             demand: Demand::of(pod, policy, snapshot),
             census: Census::default(),
+            texts: names.lending(),
             fit_resources: fit_resources
                 .filter_map(|r| Some((Resource::from_name(&r.name, names)?, r.weight)))
                 .collect(),
@@ -90,6 +92,11 @@ impl<'a> Prepared<'a> {
 
     pub(crate) fn names(&self) -> &'a Interner {
         self.snapshot.model.names()
+    }
+
+    /// The symbol of a text for a reason, which is forgotten with this request.
+    pub(crate) fn text(&self, text: &str) -> Symbol {
+        self.texts.intern(text)
     }
 
     /// Number of nodes of the snapshot.

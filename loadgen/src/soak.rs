@@ -10,6 +10,7 @@
 //! to be absent.
 
 mod actor;
+mod attack;
 mod model;
 mod names;
 pub mod process;
@@ -36,7 +37,7 @@ pub use report::SoakReport;
 use report::{Bounds, Sample};
 use scrape::Http;
 pub use scrape::HttpError;
-pub use tally::Done;
+pub use tally::{Done, Latency};
 use world::World;
 
 /// Settings of a soak.
@@ -65,6 +66,10 @@ pub struct SoakSpec {
     pub interval: Duration,
     /// Growth up to which memory and descriptors count as flat.
     pub bounds: Bounds,
+    /// Number of attackers, who take what they can beside the actors.
+    pub n_attackers: usize,
+    /// Credentials of the attackers, of a user with the role of a reader.
+    pub attacker_credentials: Credentials,
 }
 
 /// Reason why a soak could not be run. Differences that a soak finds are in its report instead.
@@ -156,6 +161,7 @@ pub async fn run(
     let start = Instant::now();
     let (stop, stopping) = watch::channel(false);
     let mut actors = actor::spawn_all(&world, &stopping);
+    attack::spawn_all(&mut actors, &world, spec.n_attackers, &spec.attacker_credentials, &stopping);
     let mut samples = Vec::new();
     let mut tick = tokio::time::interval(spec.interval);
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -184,8 +190,7 @@ pub async fn run(
     let last = sample(&world, process.as_ref(), start).await;
     on_sample(&last);
     samples.push(last);
-    let (done, errors, differences) = world.into_results();
-    let mut report = SoakReport::new(&spec, start.elapsed(), samples, done, errors, differences);
+    let mut report = SoakReport::new(&spec, start.elapsed(), samples, world.take_tally());
     report.interrupted = is_interrupted;
     Ok(report)
 }

@@ -545,9 +545,7 @@ mod tests {
             let measured = measure(PLACE, &whole[..n]);
             assert!(measured != Err(Refused::Malformed) || decoded.is_err(), "{n}");
         }
-        for garbage in
-            [&[0xff; 40][..], &[0x0a, 0xff, 0xff, 0xff, 0xff, 0x0f], &[0x0b; 300], &[0x0c]]
-        {
+        for garbage in [&[0xff; 40][..], &[0x0b; 300], &[0x0c]] {
             assert_eq!(measure(PLACE, garbage), Err(Refused::Malformed));
         }
     }

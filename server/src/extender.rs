@@ -34,6 +34,10 @@ pub(crate) use shared::Extender;
 /// Size in bytes beyond which a body is handled off the reactor: the names of 5,000 nodes take half of it.
 pub(crate) const LONG_BODY: usize = 128 << 10;
 
+/// Number of objects in a body beyond which it is handled off the reactor: the pods that kube-scheduler sends have some
+/// hundred. Each may be a term that is counted over all nodes.
+const MANY_OBJECTS: usize = 512;
+
 /// Maximum size of the body of a bind: four names are much shorter.
 const LONGEST_BIND: usize = 64 << 10;
 
@@ -70,6 +74,7 @@ impl Extender {
             ExtenderVerb::Bind => return bind::bind(state, self, &body).await,
         };
         if body.len() <= LONG_BODY
+            && memchr::memchr_iter(b'{', &body).count() <= MANY_OBJECTS
             && verb != ExtenderVerb::Preempt
             && state.decides_in_microseconds(&state.cluster)
         {

@@ -3,8 +3,6 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use rustc_hash::FxHashMap;
-
 use super::images::ImageRefresh;
 use crate::error::EngineError;
 use crate::kernel::Kernels;
@@ -12,7 +10,7 @@ use crate::model::volume::VolumeBindings;
 use crate::model::{Node, Pod, PodKey};
 use crate::place::basis::Touched;
 use crate::place::decision::Outcome;
-use crate::place::memo::{self, Memo, MemoKey};
+use crate::place::memo::{Evaluations, Memo, MemoKey};
 use crate::place::{self, Decided, Evaluation};
 use crate::plan::Plan;
 use crate::plan::request::PlaceRequest;
@@ -36,7 +34,7 @@ pub(crate) struct Fork<'a> {
     /// has terms or volumes, which count at once.
     unlisted: Vec<(NodeRow, Pod)>,
     /// The fork's own evaluations, each started from the cluster's memo of the base.
-    evaluations: FxHashMap<MemoKey, Evaluation>,
+    evaluations: Evaluations,
 }
 
 /// Makes the fork's evaluation from one that the cluster remembers.
@@ -48,7 +46,7 @@ impl<'a> Fork<'a> {
     pub(crate) fn of(base: &'a Snapshot, versions: Arc<AtomicU64>, memo: &'a Memo) -> Fork<'a> {
         let draft = Draft::fork(base, versions);
         let (touched, unlisted) = (Touched::default(), Vec::new());
-        Fork { base, draft, touched, memo, unlisted, evaluations: FxHashMap::default() }
+        Fork { base, draft, touched, memo, unlisted, evaluations: Evaluations::default() }
     }
 
     /// The snapshot as it is, with every pod listed.
@@ -133,10 +131,7 @@ impl<'a> Fork<'a> {
         let (Some(key), Some(keep)) = (MemoKey::of(&plan), keep(&plan)) else {
             return attempt(&mut plan, &mut Evaluation::default());
         };
-        if self.evaluations.len() >= memo::capacity(self.draft.snapshot.shards.len()) {
-            self.evaluations.clear();
-        }
-        let evaluation = self.evaluations.entry(key).or_insert_with(|| {
+        let evaluation = self.evaluations.get_or_make(key, &plan, || {
             let mut base = Plan::new(self.base, request, kernels);
             let lineage = self.draft.snapshot.lineage;
             self.memo.with(&mut base, |base, evaluation| keep(evaluation, base, lineage))

@@ -490,3 +490,36 @@ fn taking_back_supposes_nothing() {
         (vec!["a@n1".to_owned()], vec!["low>n1".to_owned()])
     );
 }
+
+/// Questions name labels, topology keys, resources and namespaces that nobody has: what stays of them is bounded.
+#[test]
+fn what_dry_runs_name_leaves_no_trace() {
+    let cluster = cluster(&["n cpu=4"], &[]);
+    let (n_before, policy) = (cluster.model.names().len(), Policy::default());
+    let ask = |i: usize| {
+        let asked: core_v1::Pod = serde_json::from_value(serde_json::json!({
+            "metadata": {"name": "p", "namespace": format!("space-{i}"), "labels": {format!("label-{i}"): "x"}},
+            "spec": {
+                "nodeSelector": {format!("selected-{i}"): format!("value-{i}")},
+                "topologySpreadConstraints": [{
+                    "maxSkew": 1, "topologyKey": format!("key-{i}"), "whenUnsatisfiable": "ScheduleAnyway",
+                    "labelSelector": {"matchLabels": {format!("label-{i}"): "x"}}}],
+                "containers": [{"name": "c", "resources": {"requests": {format!("example.com/r-{i}"): "1"}}}]}
+        }))
+        .unwrap();
+        let pod = cluster.compile_pod(&asked).unwrap();
+        let tie_break = TieBreak::Lexicographic;
+        cluster.place(&PlaceRequest { pod: &pod, policy: &policy, tie_break }).unwrap();
+    };
+    (0..20_000).for_each(ask);
+    let n_names = cluster.model.names().len() - n_before;
+    assert!(n_names < 20_000, "{n_names} of 120,000 names stayed");
+    // A fork forgets everything that it brought.
+    let fork = cluster.fork();
+    let n_before = cluster.model.names().len();
+    let node = object::node("guest cpu=4 label:zone=nowhere");
+    fork.apply(vec![Delta::UpsertNode(fork.compile_node(&node).unwrap())]);
+    assert!(cluster.model.names().len() > n_before);
+    drop(fork);
+    assert_eq!(cluster.model.names().len(), n_before);
+}

@@ -106,7 +106,7 @@ impl<'p> Limits<'p> {
 
     pub(super) fn refusal(&self, prepared: &Prepared<'_>) -> Option<Refusal> {
         if let Some(why) = &self.found.refusal {
-            return Some(Refusal::of(Reason::ClaimLookup(prepared.names().intern(why))));
+            return Some(Refusal::of(Reason::ClaimLookup(prepared.text(why))));
         }
         (!self.are_kept()).then(|| Refusal::of(Reason::MaxVolumeCount))
     }

@@ -68,7 +68,7 @@ fn resolvable(prepared: &Prepared<'_>, _: &Shard, refused: &RowSet) -> RowSet {
 
 fn reason(prepared: &Prepared<'_>) -> Reason {
     match limits(prepared).and_then(|limits| limits.refusal.as_ref()) {
-        Some(why) => Reason::ClaimLookup(prepared.names().intern(why)),
+        Some(why) => Reason::ClaimLookup(prepared.text(why)),
         None => Reason::MaxVolumeCount,
     }
 }

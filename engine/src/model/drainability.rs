@@ -83,8 +83,10 @@ impl Drainability {
     }
 
     /// The interned value equal to this one.
-    pub(crate) fn shared(self, table: &DrainabilityTable) -> Arc<Drainability> {
-        table.intern(self, |_, drainability| drainability)
+    pub(crate) fn shared(self, table: &DrainabilityTable, names: &Interner) -> Arc<Drainability> {
+        let n_bytes = 256 + 2 * size_of_val(&*self.local_storage);
+        let make = |_, drainability| (drainability, n_bytes);
+        table.intern(self, names.lease(), make)
     }
 }
 

@@ -1,12 +1,17 @@
-//! Interner: string → `u32`, append-only. Inside the engine names are numbers; they become strings again when a
-//! response is written.
+//! Interner: string → `u32`. Inside the engine names are numbers; they become strings again when a response is written.
+//!
+//! The names of the cluster's objects are kept. What a request names is lent: a [`Lease`] holds its strings, and a
+//! string that nothing holds any more is forgotten, so that questions leave no trace. A lent name that an object of the
+//! cluster brings too is kept from then on, under the same symbol.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use dashmap::DashMap;
+use dashmap::mapref::entry::Entry;
 use rustc_hash::FxBuildHasher;
 
-/// An interned string of one [`Interner`]. Equal symbols are equal strings.
+/// An interned string of one [`Interner`]. Equal symbols are equal strings, as long as something holds them.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub(crate) struct Symbol(u32);
 
@@ -32,53 +37,207 @@ const WELL_KNOWN: [&str; 5] = [
     "topology.kubernetes.io/zone",
 ];
 
-/// An interner that all threads share; a lookup takes one short read lock of a map shard.
-#[derive(Debug)]
+/// An interner that all threads share; a lookup takes one short read lock of a map shard. A clone interns in the same
+/// table.
+#[derive(Clone, Debug)]
 pub(crate) struct Interner {
-    symbols: DashMap<Arc<str>, Symbol, FxBuildHasher>,
-    names: RwLock<Vec<Arc<str>>>,
+    table: Arc<Table>,
+    /// The lease of the strings that this clone has interned; `None` where they are kept.
+    lease: Option<OnceLock<Arc<Lease>>>,
 }
+
+#[derive(Debug, Default)]
+struct Table {
+    symbols: DashMap<Arc<str>, Known, FxBuildHasher>,
+    /// Names that were kept from the beginning, by symbol.
+    names: RwLock<Vec<Arc<str>>>,
+    /// Names that are lent, and those that were when they became kept, by symbol.
+    lent: DashMap<u32, Arc<str>, FxBuildHasher>,
+    next_lent: AtomicU32,
+}
+
+/// The symbol of a string, and who holds it.
+#[derive(Debug)]
+struct Known {
+    symbol: Symbol,
+    /// Number of leases, with [`KEPT`] where the string stays without one.
+    holds: AtomicU32,
+}
+
+/// Mark of a string that is kept. Leases beside it are counted as before.
+const KEPT: u32 = 1 << 31;
+
+/// Mark of the symbols of lent strings.
+const LENT: u32 = 1 << 31;
 
 /// The largest number of distinct strings: label values, resource names, images and the like of the largest clusters
 /// are some hundred thousand.
 pub(crate) const MAX_SYMBOLS: usize = 1 << 24;
 
+/// Bytes of a lent string besides its characters, in its table and its lease.
+const LENT_BYTES: usize = 160;
+
+/// Holds the strings that were interned for one object.
+#[derive(Debug)]
+pub(crate) struct Lease {
+    table: Arc<Table>,
+    held: Mutex<Held>,
+}
+
+#[derive(Debug, Default)]
+struct Held {
+    symbols: Vec<Symbol>,
+    n_bytes: usize,
+}
+
+impl Lease {
+    /// About as many bytes as the strings take.
+    pub(crate) fn n_bytes(&self) -> usize {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner).n_bytes
+    }
+
+    fn hold(&self, symbol: Symbol, text: &str) {
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        held.symbols.push(symbol);
+        held.n_bytes += text.len() + LENT_BYTES;
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        let held = self.held.get_mut().unwrap_or_else(PoisonError::into_inner);
+        for symbol in std::mem::take(&mut held.symbols) {
+            self.table.give_back(symbol);
+        }
+    }
+}
+
 impl Interner {
+    /// An interner that keeps its strings.
     pub(crate) fn new() -> Interner {
-        let interner = Interner { symbols: DashMap::default(), names: RwLock::default() };
+        let interner = Interner { table: Arc::default(), lease: None };
         for name in WELL_KNOWN {
             interner.intern(name);
         }
         interner
     }
 
+    /// A clone whose strings are lent, until the clone and everything that holds its lease are dropped.
+    pub(crate) fn lending(&self) -> Interner {
+        Interner { table: self.table.clone(), lease: Some(OnceLock::new()) }
+    }
+
+    /// The lease of the strings that were interned here so far; `None` if all of them are kept.
+    pub(crate) fn lease(&self) -> Option<Arc<Lease>> {
+        self.lease.as_ref()?.get().cloned()
+    }
+
     /// The symbol of `text`, a new one if it is unknown.
     pub(crate) fn intern(&self, text: &str) -> Symbol {
-        if let Some(symbol) = self.symbols.get(text) {
-            return *symbol;
+        match &self.lease {
+            None => self.table.keep(text),
+            Some(lease) => self.lend(text, lease),
         }
-        let name: Arc<str> = text.into();
-        *self.symbols.entry(name.clone()).or_insert_with(|| {
-            let mut names = self.names.write().unwrap_or_else(PoisonError::into_inner);
-            let id = u32::try_from(names.len()).unwrap_or(u32::MAX);
-            names.push(name);
-            Symbol(id)
-        })
+    }
+
+    fn lend(&self, text: &str, lease: &OnceLock<Arc<Lease>>) -> Symbol {
+        let (symbol, is_kept) = self.table.lend(text);
+        if !is_kept {
+            let new = || Arc::new(Lease { table: self.table.clone(), held: Mutex::default() });
+            lease.get_or_init(new).hold(symbol, text);
+        }
+        symbol
     }
 
     /// The symbol of `text`, if it is known.
     pub(crate) fn get(&self, text: &str) -> Option<Symbol> {
-        self.symbols.get(text).map(|symbol| *symbol)
+        self.table.symbols.get(text).map(|known| known.symbol)
     }
 
-    /// The string behind `symbol`.
+    /// The string behind `symbol`; empty where nothing holds it any more.
     pub(crate) fn name(&self, symbol: Symbol) -> Arc<str> {
-        self.names.read().unwrap_or_else(PoisonError::into_inner)[symbol.0 as usize].clone()
+        self.table.name(symbol).unwrap_or_default()
     }
 
     /// Whether the interner accepts strings of another object.
     pub(crate) fn has_room(&self) -> bool {
-        self.symbols.len() < MAX_SYMBOLS
+        self.table.symbols.len() < MAX_SYMBOLS
+    }
+
+    /// Number of strings that are known.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.table.symbols.len()
+    }
+}
+
+impl Table {
+    /// The symbol of a string that stays.
+    fn keep(&self, text: &str) -> Symbol {
+        if let Some(known) = self.symbols.get(text) {
+            if known.holds.load(Ordering::Relaxed) & KEPT == 0 {
+                known.holds.fetch_or(KEPT, Ordering::Relaxed);
+            }
+            return known.symbol;
+        }
+        let name: Arc<str> = text.into();
+        let make = || {
+            let mut names = self.names.write().unwrap_or_else(PoisonError::into_inner);
+            let id = u32::try_from(names.len()).unwrap_or(u32::MAX);
+            names.push(name.clone());
+            Known { symbol: Symbol(id), holds: AtomicU32::new(KEPT) }
+        };
+        let known = self.symbols.entry(name.clone()).or_insert_with(make);
+        known.holds.fetch_or(KEPT, Ordering::Relaxed);
+        known.symbol
+    }
+
+    /// The symbol of a string, and whether it is kept; if not, it is lent once more.
+    fn lend(&self, text: &str) -> (Symbol, bool) {
+        // A string leaves the table under the write lock of its shard, so that it cannot leave meanwhile.
+        let count = |known: &Known| {
+            let is_kept = known.holds.load(Ordering::Relaxed) & KEPT != 0;
+            if !is_kept {
+                known.holds.fetch_add(1, Ordering::Relaxed);
+            }
+            (known.symbol, is_kept)
+        };
+        if let Some(known) = self.symbols.get(text) {
+            return count(&known);
+        }
+        let name: Arc<str> = text.into();
+        let make = || Known { symbol: self.lent_symbol(name.clone()), holds: AtomicU32::new(0) };
+        count(&self.symbols.entry(name.clone()).or_insert_with(make))
+    }
+
+    /// A symbol for a lent name. Symbols go round: one that nothing holds is used again after all others.
+    fn lent_symbol(&self, name: Arc<str>) -> Symbol {
+        loop {
+            let id = LENT | self.next_lent.fetch_add(1, Ordering::Relaxed);
+            if let Entry::Vacant(free) = self.lent.entry(id) {
+                free.insert(name);
+                return Symbol(id);
+            }
+        }
+    }
+
+    /// Ends one lease of a symbol; the last one forgets the string, unless it is kept.
+    fn give_back(&self, symbol: Symbol) {
+        let Some(name) = self.name(symbol) else { return };
+        let is_last = |_: &Arc<str>, known: &Known| {
+            known.symbol == symbol && known.holds.fetch_sub(1, Ordering::Relaxed) == 1
+        };
+        if self.symbols.remove_if(&name, is_last).is_some() {
+            self.lent.remove(&symbol.0);
+        }
+    }
+
+    fn name(&self, symbol: Symbol) -> Option<Arc<str>> {
+        if symbol.0 & LENT != 0 {
+            return self.lent.get(&symbol.0).map(|name| name.clone());
+        }
+        let names = self.names.read().unwrap_or_else(PoisonError::into_inner);
+        names.get(symbol.0 as usize).cloned()
     }
 }
 
@@ -110,5 +269,68 @@ mod tests {
         assert_eq!(interner.get("0.0.0.0"), Some(Symbol::ANY_IP));
         assert_eq!(interner.get("kubernetes.io/hostname"), Some(Symbol::HOSTNAME));
         assert_eq!(interner.get("topology.kubernetes.io/zone"), Some(Symbol::ZONE));
+    }
+
+    #[test]
+    fn a_lent_string_is_forgotten_with_its_last_lease() {
+        let interner = Interner::new();
+        let n_known = interner.len();
+        let (one, two) = (interner.lending(), interner.lending());
+        let name = one.intern("guest");
+        assert_eq!(two.intern("guest"), name);
+        assert_eq!(one.intern(""), Symbol::EMPTY);
+        let held = two.lease();
+        drop((one, two));
+        assert_eq!((interner.get("guest"), &*interner.name(name)), (Some(name), "guest"));
+        drop(held);
+        assert_eq!((interner.get("guest"), interner.len()), (None, n_known));
+        assert_eq!(&*interner.name(name), "");
+        assert!(interner.table.lent.is_empty());
+    }
+
+    #[test]
+    fn a_lent_string_that_the_cluster_brings_is_kept_under_its_symbol() {
+        let interner = Interner::new();
+        let guest = interner.lending();
+        let name = guest.intern("guest");
+        assert_eq!(interner.intern("guest"), name);
+        let later = interner.lending();
+        assert_eq!(later.intern("guest"), name);
+        assert!(later.lease().is_none(), "nothing is lent");
+        drop(guest);
+        assert_eq!((interner.get("guest"), &*interner.name(name)), (Some(name), "guest"));
+    }
+
+    /// Threads that borrow and give back the same strings never see two symbols of one string at a time.
+    #[test]
+    fn strings_are_lent_across_threads() {
+        let interner = Interner::new();
+        let n_known = interner.len();
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for round in 0..2_000 {
+                        let (one, two) = (interner.lending(), interner.lending());
+                        let text = format!("name-{}", round % 7);
+                        let symbol = one.intern(&text);
+                        assert_eq!(two.intern(&text), symbol);
+                        assert_eq!(&*interner.name(symbol), text);
+                    }
+                });
+            }
+        });
+        assert_eq!((interner.len(), interner.table.lent.len()), (n_known, 0));
+    }
+
+    #[test]
+    fn symbols_go_round_without_meeting_one_that_is_held() {
+        let interner = Interner::new();
+        let held = interner.lending();
+        let first = held.intern("held");
+        interner.table.next_lent.store(u32::MAX - 1, Ordering::Relaxed);
+        let guest = interner.lending();
+        let symbols: Vec<Symbol> = ["a", "b", "c", "d"].map(|name| guest.intern(name)).into();
+        assert!(symbols.iter().all(|symbol| *symbol != first && symbol.0 & LENT != 0));
+        assert_eq!(&*interner.name(first), "held");
     }
 }

@@ -8,7 +8,7 @@ use berth_proto::{Time, core_v1};
 use super::Model;
 use super::ModelError;
 use super::feature::FeatureSet;
-use super::intern::{Interner, Symbol};
+use super::intern::{Interner, Lease, Symbol};
 use super::label::{self, Labels, check_name};
 use super::requests::parse_amount;
 use super::resources::{MAX_AMOUNT, Resource, Resources};
@@ -44,6 +44,8 @@ impl NodeDifference {
 pub struct Node {
     facts: Arc<NodeFacts>,
     resource_version: Option<u64>,
+    /// Holds the names that only this node brought; `None` where all are kept.
+    _lease: Option<Arc<Lease>>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -216,7 +218,8 @@ impl Node {
             removal: RemovalFacts::of(node),
             contact: ContactFacts::of(node),
         });
-        Ok(Node { facts, resource_version: metadata.resource_version.parse().ok() })
+        let resource_version = metadata.resource_version.parse().ok();
+        Ok(Node { facts, resource_version, _lease: names.lease() })
     }
 
     /// `metadata.name`.
@@ -280,7 +283,7 @@ impl Node {
     pub(crate) fn changed(&self, change: impl FnOnce(&mut NodeFacts)) -> Node {
         let mut facts = (*self.facts).clone();
         change(&mut facts);
-        Node { facts: Arc::new(facts), resource_version: self.resource_version }
+        Node { facts: Arc::new(facts), ..self.clone() }
     }
 
     pub(crate) fn facts(&self) -> &NodeFacts {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use berth_proto::meta_v1::ObjectMeta;
 
-use super::intern::Interner;
+use super::intern::{Interner, Lease};
 use super::key::{ObjectKey, WireObject};
 use super::kinds::object_kinds;
 use super::label::check_name;
@@ -16,6 +16,8 @@ pub struct Object {
     key: ObjectKey,
     resource_version: Option<u64>,
     facts: ObjectFacts,
+    /// Holds the names that only this object brought; `None` where all are kept.
+    _lease: Option<Arc<Lease>>,
 }
 
 /// Compiles the objects of one kind. Every message of the list of kinds implements it, in the file of its kind.
@@ -69,7 +71,8 @@ impl Object {
             check_name("metadata.namespace", &key.namespace)?;
         }
         let facts = ObjectFacts::compile(object, metadata, &key, model.names())?;
-        Ok(Object { key, resource_version: metadata.resource_version.parse().ok(), facts })
+        let resource_version = metadata.resource_version.parse().ok();
+        Ok(Object { key, resource_version, facts, _lease: model.names().lease() })
     }
 
     /// An object like this one with another key, and with facts that follow from the key.

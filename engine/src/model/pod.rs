@@ -4,18 +4,21 @@ use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use berth_proto::{core_v1, meta_v1};
+use prost::Message as _;
 use rustc_hash::FxBuildHasher;
 
 use super::Model;
 use super::ModelError;
 use super::controller::{ControllerId, ControllerKey};
 use super::drainability::Drainability;
+use super::intern::Lease;
 use super::key::{ClaimKey, PodKey};
 use super::label::{self, Labels, check_name};
 use super::population::{Population, PopulationFacts};
 use super::reported::ReportedPod;
 use super::requests::PodRequests;
 use super::shape::{Footprint, Shape, ShapeFacts};
+use super::table::table_bytes;
 use super::volume::{Disk, PodVolumes};
 
 /// A compiled pod. Cheap to clone: everything behind it is shared.
@@ -46,6 +49,8 @@ pub(crate) struct PodFacts {
     pub(crate) is_ready: bool,
     /// The pod as a feed reported it; `None` for a pod of a request.
     pub(crate) reported: Option<ReportedPod>,
+    /// Holds the names that only this pod brought; `None` where all are kept.
+    pub(crate) lease: Option<Arc<Lease>>,
 }
 
 /// When a pod was created and when it is deleted, in seconds since 1970.
@@ -89,8 +94,9 @@ impl Pod {
             .then(|| Footprint::of(&requests, true, model.names()))
             .filter(|footprint| *footprint != facts.footprint)
             .map(Arc::new);
-        let make = |id, facts| Shape::new(id, facts, model.names());
-        let shape = model.shapes().intern(facts, make);
+        let make =
+            |id, facts| (Shape::new(id, facts, model.names()), table_bytes(spec.encoded_len()));
+        let shape = model.shapes().intern(facts, names.lease(), make);
         let phase = pod.status.as_ref().map_or("", |status| status.phase.as_str());
         Ok(Pod(Arc::new(PodFacts {
             uid: metadata.map_or("", |m| m.uid.as_str()).into(),
@@ -105,10 +111,11 @@ impl Pod {
             volumes: PodVolumes::compile(&spec.volumes, &key, model.names()),
             preemption: PreemptionFacts::compile(pod, spec, model)?,
             drainability: Drainability::compile(metadata, spec, names)
-                .shared(model.drainabilities()),
+                .shared(model.drainabilities(), names),
             times: PodTimes::of(metadata),
             is_ready: pod.status.as_ref().is_some_and(is_ready),
             reported: None,
+            lease: names.lease(),
             key,
         })))
     }
@@ -233,7 +240,7 @@ impl Pod {
         let population = if self.is_terminating() {
             let facts =
                 PopulationFacts { is_terminating: false, ..self.0.population.facts.clone() };
-            model.populations().intern(facts, Population::new)
+            model.populations().intern(facts, self.0.lease.clone(), Population::new)
         } else {
             self.0.population.clone()
         };
@@ -390,5 +397,5 @@ fn compile_population(
         labels: metadata.map_or(Ok(Labels::default()), |m| label::compile(&m.labels, names))?,
         is_terminating: metadata.is_some_and(|m| m.deletion_timestamp.is_some()),
     };
-    Ok(model.populations().intern(facts, Population::new))
+    Ok(model.populations().intern(facts, names.lease(), Population::new))
 }

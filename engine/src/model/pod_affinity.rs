@@ -10,11 +10,11 @@ use super::ModelError;
 use super::intern::{Interner, Symbol};
 use super::label::Labels;
 use super::label_selector::LabelSelector;
-use super::table::Table;
+use super::table::{Table, table_bytes};
 
 /// Id of a term as long as anything refers to it; ids are never reused.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
-pub(crate) struct TermId(pub(crate) u32);
+pub(crate) struct TermId(pub(crate) u64);
 
 /// An interned term. Two terms of one table are equal exactly if their ids are.
 #[derive(Debug)]
@@ -170,8 +170,9 @@ impl Lists<'_> {
         for (i, (kind, term)) in list.iter().enumerate() {
             match self.term(*kind, term.unwrap_or(&nothing)) {
                 Ok(facts) => {
-                    let make = |id, facts| Term { id: TermId(id), facts };
-                    compiled.push(self.terms.intern(facts, make));
+                    let n_bytes = || term.map_or(0, prost::Message::encoded_len);
+                    let make = |id, facts| (Term { id: TermId(id), facts }, table_bytes(n_bytes()));
+                    compiled.push(self.terms.intern(facts, self.names.lease(), make));
                 }
                 Err(error) => {
                     let error = error.under(&format!("spec.affinity.{field}[{i}]"));

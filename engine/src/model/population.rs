@@ -2,10 +2,11 @@
 
 use super::intern::Symbol;
 use super::label::Labels;
+use super::table::Table;
 
 /// Id of a population as long as anything refers to it; ids are never reused.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
-pub(crate) struct PopulationId(pub(crate) u32);
+pub(crate) struct PopulationId(pub(crate) u64);
 
 /// An interned population. Two populations of one table are equal exactly if their ids are.
 #[derive(Debug)]
@@ -22,8 +23,13 @@ pub(crate) struct PopulationFacts {
     pub(crate) is_terminating: bool,
 }
 
+/// Interned populations of all pods.
+pub(crate) type PopulationTable = Table<PopulationFacts, Population>;
+
 impl Population {
-    pub(crate) fn new(id: u32, facts: PopulationFacts) -> Population {
-        Population { id: PopulationId(id), facts }
+    /// The population, and about how many bytes it takes with its entry.
+    pub(crate) fn new(id: u64, facts: PopulationFacts) -> (Population, usize) {
+        let n_bytes = 256 + 2 * size_of_val(&*facts.labels);
+        (Population { id: PopulationId(id), facts }, n_bytes)
     }
 }

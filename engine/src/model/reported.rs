@@ -30,7 +30,7 @@ impl ReportedPod {
         let metadata = pod.metadata.as_ref();
         let repeats = metadata.is_some_and(|it| it.annotations.contains_key(LAST_APPLIED));
         let encoded = if repeats { without_repetition(pod) } else { pod.encode_to_vec() };
-        let pattern = patterns.intern(kin, |_, _| encoded.as_slice().into());
+        let pattern = patterns.intern(kin, None, |_, _| (encoded.as_slice().into(), encoded.len()));
         let difference = block::compress_prepend_size_with_dict(&encoded, &pattern).into();
         ReportedPod { pattern, difference }
     }

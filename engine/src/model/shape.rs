@@ -22,7 +22,7 @@ use crate::plugin::Plugin;
 
 /// Id of a shape as long as anything refers to it; ids are never reused.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
-pub(crate) struct ShapeId(u32);
+pub(crate) struct ShapeId(u64);
 
 /// An interned spec. Two shapes of one table are equal exactly if their ids are.
 #[derive(Debug)]
@@ -185,10 +185,10 @@ pub(crate) type ShapeTable = Table<ShapeFacts, Shape>;
 impl Shape {
     /// A shape that is in no table, so that no evaluation of it is remembered.
     pub(crate) fn apart(facts: ShapeFacts, names: &Interner) -> Shape {
-        Shape::new(u32::MAX, facts, names)
+        Shape::new(u64::MAX, facts, names)
     }
 
-    pub(crate) fn new(id: u32, facts: ShapeFacts, names: &Interner) -> Shape {
+    pub(crate) fn new(id: u64, facts: ShapeFacts, names: &Interner) -> Shape {
         let requests = facts.request().listed(names).into();
         Shape { id: ShapeId(id), facts, requests }
     }

@@ -1,21 +1,27 @@
 //! Tables that the compilation of objects shares.
 
+use std::sync::Arc;
+
 use super::ModelError;
 use super::drainability::DrainabilityTable;
 use super::intern::{self, Interner};
 use super::pod_affinity::TermTable;
-use super::population::{Population, PopulationFacts};
+use super::population::PopulationTable;
 use super::reported::PatternTable;
 use super::shape::ShapeTable;
-use super::table::Table;
 
 /// Shared tables of names, shapes, populations, drainabilities, terms and patterns of reported pods. Usable from any
 /// number of threads.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Model {
     names: Interner,
+    tables: Arc<Tables>,
+}
+
+#[derive(Debug, Default)]
+struct Tables {
     shapes: ShapeTable,
-    populations: Table<PopulationFacts, Population>,
+    populations: PopulationTable,
     drainabilities: DrainabilityTable,
     terms: TermTable,
     patterns: PatternTable,
@@ -23,14 +29,12 @@ pub(crate) struct Model {
 
 impl Model {
     pub(crate) fn new() -> Model {
-        Model {
-            names: Interner::new(),
-            shapes: ShapeTable::default(),
-            populations: Table::default(),
-            drainabilities: DrainabilityTable::default(),
-            terms: TermTable::default(),
-            patterns: PatternTable::default(),
-        }
+        Model { names: Interner::new(), tables: Arc::default() }
+    }
+
+    /// The same tables, with names that are lent to what is compiled here.
+    pub(crate) fn lending(&self) -> Model {
+        Model { names: self.names.lending(), tables: self.tables.clone() }
     }
 
     pub(crate) fn names(&self) -> &Interner {
@@ -38,23 +42,23 @@ impl Model {
     }
 
     pub(crate) fn shapes(&self) -> &ShapeTable {
-        &self.shapes
+        &self.tables.shapes
     }
 
-    pub(crate) fn populations(&self) -> &Table<PopulationFacts, Population> {
-        &self.populations
+    pub(crate) fn populations(&self) -> &PopulationTable {
+        &self.tables.populations
     }
 
     pub(crate) fn drainabilities(&self) -> &DrainabilityTable {
-        &self.drainabilities
+        &self.tables.drainabilities
     }
 
     pub(crate) fn terms(&self) -> &TermTable {
-        &self.terms
+        &self.tables.terms
     }
 
     pub(crate) fn patterns(&self) -> &PatternTable {
-        &self.patterns
+        &self.tables.patterns
     }
 
     /// Checks that the interner accepts names of another object.

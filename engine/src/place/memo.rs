@@ -1,10 +1,11 @@
 //! Memo: evaluations of shapes seen before. A cache that cannot become stale: its content is keyed by shard version.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::cmp::Reverse;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use dashmap::DashMap;
-use rustc_hash::FxBuildHasher;
+use rustc_hash::{FxBuildHasher, FxHashMap};
 
 use super::Evaluation;
 use crate::model::shape::ShapeId;
@@ -14,6 +15,8 @@ use crate::plan::Plan;
 #[derive(Debug, Default)]
 pub(crate) struct Memo {
     entries: DashMap<MemoKey, Arc<Entry>, FxBuildHasher>,
+    /// Size of all entries.
+    size: AtomicUsize,
     clock: AtomicU64,
 }
 
@@ -41,15 +44,47 @@ impl MemoKey {
 struct Entry {
     evaluation: Mutex<Evaluation>,
     last_used: AtomicU64,
+    size: usize,
 }
 
-/// The largest number of shard evaluations kept: about 1.2 KiB each, and 1 KiB more for each counted subject and each
-/// of its sums.
-const MAX_SHARD_EVALUATIONS: usize = 20_000;
+/// The largest size of all evaluations that are kept, in kibibytes.
+const MAX_SIZE: usize = 48 << 10;
 
-/// The largest number of evaluations kept for a cluster of this many shards.
-pub(crate) fn capacity(n_shards: usize) -> usize {
-    (MAX_SHARD_EVALUATIONS / n_shards.max(1)).max(8)
+/// The least number of evaluations that are kept, however large they are.
+const MIN_EVALUATIONS: usize = 8;
+
+/// About as many kibibytes as the evaluation of a plan takes: for each shard one, and one more for each counted subject
+/// and each of its sums.
+fn size(plan: &Plan<'_>) -> usize {
+    let demand = plan.demand();
+    plan.snapshot().shards.len() * (1 + demand.subjects.len() + demand.sums.len())
+}
+
+/// Evaluations of one owner, with a bound on their size.
+#[derive(Debug, Default)]
+pub(crate) struct Evaluations {
+    by_key: FxHashMap<MemoKey, Evaluation>,
+    size: usize,
+}
+
+impl Evaluations {
+    /// The evaluation of this key for a plan, made where there is none.
+    pub(crate) fn get_or_make(
+        &mut self,
+        key: MemoKey,
+        plan: &Plan<'_>,
+        make: impl FnOnce() -> Evaluation,
+    ) -> &mut Evaluation {
+        if !self.by_key.contains_key(&key) {
+            let size = size(plan);
+            if self.size + size > MAX_SIZE && self.by_key.len() >= MIN_EVALUATIONS {
+                self.by_key.clear();
+                self.size = 0;
+            }
+            self.size += size;
+        }
+        self.by_key.entry(key).or_insert_with(make)
+    }
 }
 
 impl Memo {
@@ -65,7 +100,7 @@ impl Memo {
         };
         let entry = match self.entries.get(&key) {
             Some(entry) => entry.clone(),
-            None => self.insert(key, plan.snapshot().shards.len()),
+            None => self.insert(key, size(plan)),
         };
         entry.last_used.store(self.clock.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
         // Another thread may be using this shape: work without the memo instead of waiting for it.
@@ -75,24 +110,39 @@ impl Memo {
         }
     }
 
-    fn insert(&self, key: MemoKey, n_shards: usize) -> Arc<Entry> {
-        let capacity = capacity(n_shards);
-        if self.entries.len() >= capacity {
-            self.evict(capacity / 2);
+    fn insert(&self, key: MemoKey, size: usize) -> Arc<Entry> {
+        if self.size.load(Ordering::Relaxed) + size > MAX_SIZE
+            && self.entries.len() >= MIN_EVALUATIONS
+        {
+            self.evict();
         }
-        self.entries.entry(key).or_default().clone()
+        let make = || {
+            self.size.fetch_add(size, Ordering::Relaxed);
+            Arc::new(Entry { size, ..Entry::default() })
+        };
+        self.entries.entry(key).or_insert_with(make).clone()
     }
 
-    /// Removes the least recently used entries.
-    fn evict(&self, n_kept: usize) {
-        let mut used: Vec<u64> =
-            self.entries.iter().map(|entry| entry.last_used.load(Ordering::Relaxed)).collect();
-        let n_dropped = used.len().saturating_sub(n_kept);
-        if n_dropped == 0 {
-            return;
+    /// Removes the least recently used entries, so that the others take at most half of the largest size.
+    fn evict(&self) {
+        let of = |entry: &Entry| (entry.last_used.load(Ordering::Relaxed), entry.size);
+        let mut used: Vec<(u64, usize)> = self.entries.iter().map(|entry| of(&entry)).collect();
+        used.sort_unstable_by_key(|entry| Reverse(*entry));
+        let mut size = 0;
+        let mut oldest_kept = u64::MAX;
+        for (last_used, entry_size) in used {
+            size += entry_size;
+            if size > MAX_SIZE / 2 {
+                break;
+            }
+            oldest_kept = last_used;
         }
-        let last = used.len() - 1;
-        let oldest_kept = *used.select_nth_unstable(n_dropped.min(last)).1;
-        self.entries.retain(|_, entry| entry.last_used.load(Ordering::Relaxed) >= oldest_kept);
+        self.entries.retain(|_, entry| {
+            let is_kept = of(entry).0 >= oldest_kept;
+            if !is_kept {
+                self.size.fetch_sub(entry.size, Ordering::Relaxed);
+            }
+            is_kept
+        });
     }
 }

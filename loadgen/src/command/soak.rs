@@ -54,6 +54,12 @@ pub struct Flags {
     /// Growth of file descriptors, and of threads, that counts as flat, in number an hour.
     #[arg(long, default_value_t = Bounds::default().fds_per_hour, value_name = "N/H")]
     max_fd_growth: f64,
+    /// Attackers beside the callers: readers who take what they can.
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    attackers: usize,
+    /// File whose first line is the attackers' bearer token, of a user with the role of a reader.
+    #[arg(long, value_name = "FILE")]
+    attacker_token_file: Option<PathBuf>,
     /// Format of the report.
     #[arg(short, long, value_enum, default_value_t = Output::Table)]
     output: Output,
@@ -79,6 +85,11 @@ pub async fn run(flags: Flags) -> Result<ExitCode, CommandError> {
         bounds: Bounds {
             memory_mib_per_hour: flags.max_memory_growth,
             fds_per_hour: flags.max_fd_growth,
+        },
+        n_attackers: flags.attackers,
+        attacker_credentials: Credentials {
+            token_file: flags.attacker_token_file,
+            ..Credentials::default()
         },
     };
     spec.check()?;

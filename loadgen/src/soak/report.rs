@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::SoakSpec;
 use super::process::Usage;
 use super::slope::{Judgement, Trend, judge};
-use super::tally::{Differences, Done, Failures};
+use super::tally::{Differences, Done, Failures, Latency, Tally};
 use crate::report::number::grouped;
 use crate::report::table::table;
 
@@ -83,6 +83,8 @@ pub struct SoakReport {
     pub threads: Option<Trend>,
     /// Counts of completed work by its name.
     pub done: Done,
+    /// Times of the actors' answered calls by method.
+    pub latencies: BTreeMap<&'static str, Latency>,
     /// Failed calls by method and code. Some are expected: a soak cuts connections and reaches the limit of sessions.
     pub errors: BTreeMap<String, Failures>,
     /// Differences between the server and its own responses.
@@ -96,10 +98,10 @@ impl SoakReport {
         spec: &SoakSpec,
         elapsed: Duration,
         samples: Vec<Sample>,
-        done: Done,
-        errors: BTreeMap<String, Failures>,
-        mut differences: Differences,
+        tally: Tally,
     ) -> Self {
+        let latencies = tally.latencies();
+        let Tally { done, errors, mut differences, .. } = tally;
         for pair in samples.windows(2).filter(|pair| pair[1].generation < pair[0].generation) {
             differences.n += 1;
             let (before, after) = (pair[0].generation, pair[1].generation);
@@ -125,6 +127,7 @@ impl SoakReport {
             threads: trend(|usage| usage.n_threads as f64, bounds.fds_per_hour, FDS_NOISE),
             bounds,
             done,
+            latencies,
             errors,
             differences,
             samples,
@@ -153,9 +156,20 @@ impl SoakReport {
         )
         .ok();
         self.trends(&mut text);
-        let mut done = table(&["done", "times"], 1);
+        let mut done = table(&["done", "times", "p50 ms", "p99 ms", "max ms"], 1);
         for (what, n) in &self.done {
-            done.add_row([(*what).to_owned(), grouped(*n)]);
+            let milliseconds = |time_us: u64| format!("{:.1}", time_us as f64 / 1_000.0);
+            let times = self.latencies.get(what);
+            let time = |of: fn(&Latency) -> u64| {
+                times.map_or_else(String::new, |times| milliseconds(of(times)))
+            };
+            done.add_row([
+                (*what).to_owned(),
+                grouped(*n),
+                time(|it| it.p50_us),
+                time(|it| it.p99_us),
+                time(|it| it.max_us),
+            ]);
         }
         writeln!(text, "{}\n", trimmed(&done.to_string())).ok();
         for (what, failures) in &self.errors {
@@ -246,13 +260,18 @@ pub(super) mod tests {
             seed: 7,
             interval: Duration::from_secs(10),
             bounds: Bounds::default(),
+            n_attackers: 0,
+            attacker_credentials: Credentials::default(),
         };
-        let done = BTreeMap::from([("Place", 1_200), ("recounts", 181)]);
-        let failures = Failures { n: 3, first: "2 sessions are open".to_owned() };
-        let errors = BTreeMap::from([("Session.Open RESOURCE_EXHAUSTED".to_owned(), failures)]);
+        let mut tally = Tally::default();
+        tally.count("Place", 1_200);
+        tally.count("recounts", 181);
+        tally.took("Place", Duration::from_micros(1_500));
+        for _ in 0..3 {
+            tally.failed("Session.Open", "RESOURCE_EXHAUSTED", "2 sessions are open");
+        }
         let samples = (0..=180).map(sample).collect();
-        let differences = Differences::default();
-        SoakReport::new(&spec, Duration::from_secs(1_800), samples, done, errors, differences)
+        SoakReport::new(&spec, Duration::from_secs(1_800), samples, tally)
     }
 
     #[test]
@@ -267,8 +286,8 @@ pub(super) mod tests {
             "memory (VmRSS) 200.0 MiB +0.0 MiB 64.0 MiB flat",
             "file descriptors 30.0 +0.0 12.0 flat",
             "threads 9.0 +0.0 12.0 flat",
-            "done times",
-            "Place 1,200",
+            "done times p50 ms p99 ms max ms",
+            "Place 1,200 1.5 1.5 1.5",
             "recounts 181",
             "error Session.Open RESOURCE_EXHAUSTED: 3, first: 2 sessions are open",
             "recounts: 181, all exact",
@@ -305,10 +324,10 @@ pub(super) mod tests {
             seed: 1,
             interval: Duration::ZERO,
             bounds: Bounds::default(),
+            n_attackers: 0,
+            attacker_credentials: Credentials::default(),
         };
-        let (done, errors) = (Done::new(), BTreeMap::new());
-        let differences = Differences::default();
-        let report = SoakReport::new(&spec, Duration::ZERO, samples, done, errors, differences);
+        let report = SoakReport::new(&spec, Duration::ZERO, samples, Tally::default());
         assert_eq!(report.differences.first, ["the generation fell from 89 to 5"]);
     }
 }

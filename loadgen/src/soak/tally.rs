@@ -2,7 +2,9 @@
 //! length.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
+use hdrhistogram::Histogram;
 use serde::Serialize;
 
 /// Limit of the differences that are kept as text; further ones are only counted.
@@ -31,6 +33,17 @@ pub struct Differences {
     pub first: Vec<String>,
 }
 
+/// Times of the answered calls of one method.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Latency {
+    /// Median in microseconds.
+    pub p50_us: u64,
+    /// 99 of 100 calls took no longer, in microseconds.
+    pub p99_us: u64,
+    /// The longest, in microseconds.
+    pub max_us: u64,
+}
+
 /// All counts of a soak.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
@@ -38,9 +51,32 @@ pub(super) struct Tally {
     /// Failures by method and code.
     pub(super) errors: BTreeMap<String, Failures>,
     pub(super) differences: Differences,
+    times: BTreeMap<&'static str, Histogram<u64>>,
+}
+
+#[expect(clippy::expect_used, reason = "the precision is a constant that hdrhistogram accepts")]
+fn no_times() -> Histogram<u64> {
+    Histogram::new(2).expect("two digits are a valid precision")
 }
 
 impl Tally {
+    /// Records the time of an answered call.
+    pub(super) fn took(&mut self, method: &'static str, time: Duration) {
+        let time_us = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        // It grows by itself, so that every time has a place.
+        drop(self.times.entry(method).or_insert_with(no_times).record(time_us));
+    }
+
+    /// Times by method.
+    pub(super) fn latencies(&self) -> BTreeMap<&'static str, Latency> {
+        let latency = |times: &Histogram<u64>| Latency {
+            p50_us: times.value_at_quantile(0.5),
+            p99_us: times.value_at_quantile(0.99),
+            max_us: times.max(),
+        };
+        self.times.iter().map(|(method, times)| (*method, latency(times))).collect()
+    }
+
     pub(super) fn count(&mut self, what: &'static str, n: u64) {
         *self.done.entry(what).or_default() += n;
     }

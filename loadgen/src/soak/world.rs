@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use berth_client::{Client, code_name};
 use berth_proto::berth_v1::{ApplyRequest, Delta, delta};
@@ -14,7 +14,7 @@ use tonic::{Request, Response, Status};
 
 use super::model::{Key, Model, key, wire_key};
 use super::scrape::Http;
-use super::tally::{Differences, Done, Failures, Tally};
+use super::tally::Tally;
 use super::{SoakError, SoakSpec};
 
 /// Number of different pods; each placement uses one under a new name.
@@ -127,6 +127,7 @@ impl World {
         method: &'static str,
         call: impl Future<Output = Result<Response<T>, Status>>,
     ) -> Result<T, Status> {
+        let began = Instant::now();
         let answer = match tokio::time::timeout(CALL_TIMEOUT, call).await {
             Ok(answer) => answer.map(Response::into_inner),
             Err(_) => {
@@ -135,7 +136,11 @@ impl World {
             }
         };
         match &answer {
-            Ok(_) => self.count(method, 1),
+            Ok(_) => {
+                let mut tally = self.tally();
+                tally.count(method, 1);
+                tally.took(method, began.elapsed());
+            }
             Err(status) => self.failed(method, code_name(status.code()), status.message()),
         }
         answer
@@ -200,11 +205,8 @@ impl World {
         self.delete(&keys).await;
     }
 
-    /// The counts, the errors by method and code, and the differences.
-    pub(super) fn into_results(
-        self: Arc<Self>,
-    ) -> (Done, std::collections::BTreeMap<String, Failures>, Differences) {
-        let tally = std::mem::take(&mut *self.tally());
-        (tally.done, tally.errors, tally.differences)
+    /// All counts.
+    pub(super) fn take_tally(&self) -> Tally {
+        std::mem::take(&mut *self.tally())
     }
 }

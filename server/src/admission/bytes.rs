@@ -41,6 +41,8 @@ pub(crate) struct Holder {
     pub(crate) user: Arc<str>,
     /// Id of the connection: no two that are open have the same.
     pub(crate) connection: usize,
+    /// Whether the caller may have all of the budget rather than a share.
+    pub(crate) may_have_all: bool,
 }
 
 /// Some bytes of the budget, given back when this is dropped.
@@ -57,9 +59,14 @@ impl ByteBudget {
         ByteBudget(Arc::new(Shared { limit, has_users, taken: Mutex::default() }))
     }
 
-    /// Most bytes that one caller can hold.
+    /// Most bytes that a caller with a share can hold.
     pub(crate) fn share(&self) -> usize {
         self.0.limit / SHARE
+    }
+
+    /// Most bytes that this caller can hold.
+    pub(crate) fn share_of(&self, holder: &Holder) -> usize {
+        if holder.may_have_all { self.0.limit } else { self.share() }
     }
 
     /// Takes `n` bytes.
@@ -90,7 +97,7 @@ impl Bytes {
     /// [`AdmissionError::Overloaded`] where they are not to be had now; those that were taken before stay.
     pub(crate) fn grow(&mut self, n: usize) -> Result<(), AdmissionError> {
         let Shared { limit, has_users, .. } = *self.budget.0;
-        let share = self.budget.share();
+        let share = self.budget.share_of(&self.holder);
         let mut taken = self.budget.taken();
         let of_user = taken.by_user.get(&self.holder.user).copied().unwrap_or_default();
         let of_connection = taken.by_connection.get(&self.holder.connection).copied();
@@ -114,6 +121,16 @@ impl Bytes {
 }
 
 impl Bytes {
+    /// Number of bytes.
+    pub(crate) fn n(&self) -> usize {
+        self.n
+    }
+
+    /// Adds other bytes of the same holder to these.
+    pub(crate) fn join(&mut self, mut other: Bytes) {
+        self.n += std::mem::take(&mut other.n);
+    }
+
     /// Gives `n` bytes back.
     pub(crate) fn shrink(&mut self, n: usize) {
         let n = n.min(self.n);
@@ -146,7 +163,7 @@ mod tests {
     use super::*;
 
     fn holder(user: &str, connection: usize) -> Holder {
-        Holder { user: user.into(), connection }
+        Holder { user: user.into(), connection, may_have_all: false }
     }
 
     #[test]
@@ -165,6 +182,18 @@ mod tests {
         drop(last);
         let taken = budget.taken();
         assert_eq!((taken.n_bytes, taken.by_user.len(), taken.by_connection.len()), (0, 0, 0));
+    }
+
+    #[test]
+    fn bytes_are_joined_and_some_callers_may_have_all() {
+        let budget = ByteBudget::new(100, true);
+        let autoscaler = Holder { may_have_all: true, ..holder("autoscaler", 1) };
+        let mut bytes = budget.take(&autoscaler, 60).unwrap();
+        bytes.join(budget.take(&autoscaler, 40).unwrap());
+        assert_eq!((bytes.n(), budget.n_taken()), (100, 100));
+        assert!(budget.take(&holder("jane", 2), 1).is_err());
+        drop(bytes);
+        assert_eq!(budget.n_taken(), 0);
     }
 
     #[test]

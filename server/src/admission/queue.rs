@@ -13,6 +13,7 @@
 mod concurrency;
 mod standing_queue;
 mod turns;
+mod waiting;
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -21,6 +22,7 @@ use concurrency::Concurrency;
 pub(crate) use concurrency::Service;
 use standing_queue::StandingQueue;
 use turns::Turns;
+use waiting::Waiting;
 
 use super::user::User;
 
@@ -49,14 +51,6 @@ pub(crate) struct Queue<W> {
     concurrency: Concurrency,
     service: Mean,
     next_ticket: u64,
-}
-
-#[derive(Debug)]
-struct Waiting<W> {
-    ticket: u64,
-    user: User,
-    since: Instant,
-    worker: W,
 }
 
 /// A waiting call that gets a worker.

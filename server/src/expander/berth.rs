@@ -82,7 +82,7 @@ fn simulate(
         return Err(Failure::OutOfTime);
     }
     let template = option.template().map_err(|_| Failure::Skipped)?;
-    let template = cluster.compile_node(&renamed(template)).map_err(|_| Failure::Skipped)?;
+    let template = cluster.compile_template(&renamed(template)).map_err(|_| Failure::Skipped)?;
     let pods = compile(cluster, option, world)?;
     let max_nodes = usize::try_from(option.n_nodes).unwrap_or(0);
     let group = NodeGroup {

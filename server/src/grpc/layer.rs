@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
+use berth_proto::layout::Bounds;
 use http::{Request, Response};
 use tonic::body::Body;
 use tonic::service::Routes;
@@ -125,7 +126,7 @@ impl Call {
             budget: self.state.bytes.clone(),
             holder: self.holder(),
             layout: self.method.request,
-            limits: self.state.limits.load,
+            bounds: self.bounds(),
             max_message_bytes: self.state.max_message_bytes(path),
             is_stream: !self.method.lane.is_unary(),
             is_for_strangers: self.method.role.is_none(),
@@ -133,6 +134,16 @@ impl Call {
         };
         request.extensions_mut().insert(self.held.clone());
         request.map(|body| Body::new(Received::new(body, terms, self.held.clone())))
+    }
+
+    /// Bounds of the call's messages.
+    fn bounds(&self) -> Bounds {
+        let bounds = self.state.limits.load.bounds();
+        match self.method.is_of_expander() {
+            // It counts the pods of its options itself.
+            true => Bounds { max_request_items: usize::MAX, ..bounds },
+            false => bounds,
+        }
     }
 
     /// Handles a request that may have been answered before.

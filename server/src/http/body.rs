@@ -89,6 +89,7 @@ pub(super) fn holder(caller: &Caller, peer: Option<&Arc<Peer>>) -> Holder {
     Holder {
         user: caller.user.clone(),
         connection: peer.map_or(0, |peer| Arc::as_ptr(peer) as usize),
+        may_have_all: false,
     }
 }
 

@@ -35,7 +35,7 @@ pub(super) async fn check(
         Some(Failure::other_site())
     } else if is_trusting && !names_this_machine(headers) {
         Some(Failure::other_host())
-    } else if is_extender(&request) && !is_json(headers) {
+    } else if is_of_extender(&request) && !is_json(headers) {
         Some(Failure::unsupported_type("an extender call needs `Content-Type: application/json`"))
     } else {
         None
@@ -64,8 +64,11 @@ fn names_this_machine(headers: &HeaderMap) -> bool {
     })
 }
 
-fn is_extender(request: &Request) -> bool {
-    request.method() == Method::POST && request.uri().path().starts_with("/extender/")
+/// Whether the request is a call of the extender. Other paths below it are not found.
+fn is_of_extender(request: &Request) -> bool {
+    let verb = request.uri().path().strip_prefix("/extender/");
+    request.method() == Method::POST
+        && verb.is_some_and(|verb| matches!(verb, "filter" | "prioritize" | "preempt" | "bind"))
 }
 
 fn is_json(headers: &HeaderMap) -> bool {

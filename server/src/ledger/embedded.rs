@@ -11,6 +11,7 @@
 mod group;
 mod open;
 mod place;
+mod skipped;
 mod storage;
 mod tables;
 
@@ -44,6 +45,8 @@ pub struct Embedded {
     answered: AtomicU64,
     group: Group,
     syncs: Syncs,
+    /// Revision after which this server commits, also where the file has less.
+    start: Revision,
     bounds: Bounds,
     /// Length of the file in bytes when it was last looked at; 0 for other storage.
     n_bytes: AtomicU64,
@@ -87,7 +90,7 @@ impl Embedded {
     ) -> Result<Embedded, OpenError> {
         let syncs = Syncs::default();
         let opened = open::file(path, &syncs, start)?;
-        Ok(Embedded::of(Some(path.to_owned()), opened, syncs, bounds))
+        Ok(Embedded::of(Some(path.to_owned()), opened, syncs, (start, bounds)))
     }
 
     /// Opens the ledger in other storage, for tests of failing storage.
@@ -100,10 +103,15 @@ impl Embedded {
         bounds: Bounds,
     ) -> Result<Embedded, OpenError> {
         let opened = open::storage(storage, Path::new("storage"), Some(start))?;
-        Ok(Embedded::of(None, opened, Syncs::default(), bounds))
+        Ok(Embedded::of(None, opened, Syncs::default(), (start, bounds)))
     }
 
-    fn of(path: Option<PathBuf>, opened: Opened, syncs: Syncs, bounds: Bounds) -> Embedded {
+    fn of(
+        path: Option<PathBuf>,
+        opened: Opened,
+        syncs: Syncs,
+        (start, bounds): (Revision, Bounds),
+    ) -> Embedded {
         let Opened { database, place, last } = opened;
         let n_bytes = place.as_ref().and_then(|place| place.check().ok()).unwrap_or_default();
         Embedded {
@@ -113,6 +121,7 @@ impl Embedded {
             n_bytes: AtomicU64::new(n_bytes),
             group: Group::default(),
             syncs,
+            start,
             bounds,
             fault: Mutex::default(),
         }
@@ -276,7 +285,7 @@ impl Ledger for Embedded {
         self.group.commit(transaction, |transactions| {
             self.write_with(|database| {
                 let n_bytes = self.n_bytes.load(Ordering::Relaxed);
-                let answers = write(database, transactions, &self.bounds, n_bytes)?;
+                let answers = write(database, transactions, &self.bounds, (n_bytes, self.start))?;
                 // The last committed transaction has the highest revision.
                 if let Some(last) = answers.iter().rev().find_map(|answer| answer.as_ref().ok()) {
                     self.note_answered(*last);
@@ -353,7 +362,7 @@ fn write<'a>(
     database: &Database,
     transactions: impl Iterator<Item = &'a Transaction>,
     bounds: &Bounds,
-    n_bytes: u64,
+    (n_bytes, first): (u64, Revision),
 ) -> Result<Vec<Result<Revision, CommitError>>, redb::Error> {
     let writing = begin(database)?;
     let mut answers = Vec::new();
@@ -361,7 +370,8 @@ fn write<'a>(
     let mut records = writing.open_table(RECORDS)?;
     let mut journal = writing.open_table(JOURNAL)?;
     let missing = || redb::Error::Corrupted(format!("`{REVISION_KEY}` is missing"));
-    let start = Revision(meta.get(REVISION_KEY)?.ok_or_else(missing)?.value());
+    let before = Revision(meta.get(REVISION_KEY)?.ok_or_else(missing)?.value());
+    let start = before.max(first);
     let mut last = start;
     for transaction in transactions {
         if let Some(refusal) = refusal(&records, transaction, bounds, n_bytes)? {
@@ -380,6 +390,10 @@ fn write<'a>(
     }
     while journal.len()? > bounds.max_journal_lines {
         journal.pop_first()?;
+    }
+    if before < start && start < last {
+        let oldest = journal.first()?.map(|(oldest, _)| oldest.value());
+        skipped::note(&mut writing.open_table(SKIPPED)?, (before.0, start.0), oldest)?;
     }
     meta.insert(REVISION_KEY, last.0)?;
     drop((meta, records, journal));

@@ -95,6 +95,11 @@ impl Method {
         Method { path: method.path, role: Some(role), lane, effect, request }
     }
 
+    /// Whether the method is one of cluster-autoscaler's expander.
+    pub(crate) fn is_of_expander(&self) -> bool {
+        self.path.starts_with("/grpcplugin.Expander/")
+    }
+
     /// Whether the method belongs to a standard service, such as health or reflection.
     pub(crate) fn is_standard(&self) -> bool {
         STANDARD.contains(self)

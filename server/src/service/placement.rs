@@ -1,6 +1,7 @@
 //! Placement: decides where pods are placed.
 
 pub(crate) mod batch;
+pub(crate) mod cost;
 pub(crate) mod entries;
 pub(crate) mod gang;
 pub(crate) mod assumed;
@@ -45,7 +46,8 @@ pub(crate) async fn place(
     };
     // An assume in a session waits for the session's other calls, which have no time limit.
     let waits = target.is_hypothetical() && request.mode == PlaceMode::Assume as i32;
-    let decided = if !waits && state.decides_in_microseconds(&target) {
+    let is_quick = state.decides_in_microseconds(&target) && cost::is_small(request.pod.as_deref());
+    let decided = if !waits && is_quick {
         decide(state, target, &request, &terms)
     } else {
         // Boxed: as a part of this future, several copies of the request, kilobytes each, would be moved about with it

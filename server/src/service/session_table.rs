@@ -44,7 +44,7 @@ impl Default for SessionLimits {
 /// The share of a user in the sessions while callers are told apart: one in so many.
 const SHARE: usize = 2;
 /// Bytes that a change takes in a session besides what was sent: entries of indexes, and a part of a shard's copy.
-const CHANGE_BYTES: usize = 1 << 10;
+const CHANGE_BYTES: usize = 1_000;
 /// Bytes that a byte of an object takes once it is compiled and kept.
 const BYTES_PER_BYTE: usize = 4;
 
@@ -103,7 +103,8 @@ impl SessionTable {
         // Of the ids that are open none is the same, and 64 bits of them are enough to tell them apart.
         let number = id.get(..16).and_then(|digits| u64::from_str_radix(digits, 16).ok());
         let connection = number.and_then(|number| usize::try_from(number).ok()).unwrap_or_default();
-        let memory = self.bytes.take(&Holder { user: owner.into(), connection }, 0)?;
+        let holder = Holder { user: owner.into(), connection, may_have_all: false };
+        let memory = self.bytes.take(&holder, 0)?;
         let session = Session {
             cluster,
             owner: owner.into(),
@@ -235,8 +236,10 @@ impl InUse {
     /// [`CallError::SessionTooLarge`], [`CallError::Overloaded`] where sessions take too much memory; nothing is reserved
     /// then.
     pub(crate) fn reserve(&self, n: usize) -> Result<(), CallError> {
-        self.memory().grow(n.saturating_mul(CHANGE_BYTES))?;
-        self.reserve_number(n).inspect_err(|_| self.memory().shrink(n.saturating_mul(CHANGE_BYTES)))
+        self.reserve_number(n)?;
+        let taken = self.memory().grow(n.saturating_mul(CHANGE_BYTES));
+        taken.inspect_err(|_| self.release_number(n))?;
+        Ok(())
     }
 
     /// Takes the memory of objects that took `n_bytes` when they were sent.
@@ -262,8 +265,12 @@ impl InUse {
 
     /// Returns reserved changes that were not used.
     pub(crate) fn release(&self, n: usize) {
-        self.session.n_changes.fetch_sub(n, Ordering::Relaxed);
+        self.release_number(n);
         self.memory().shrink(n.saturating_mul(CHANGE_BYTES));
+    }
+
+    fn release_number(&self, n: usize) {
+        self.session.n_changes.fetch_sub(n, Ordering::Relaxed);
     }
 }
 

@@ -204,12 +204,12 @@ impl State {
 
     /// Maximum number of bytes of one received message of the method at `path`.
     pub(crate) fn max_message_bytes(&self, path: &str) -> usize {
-        if method::find(path).role.is_none() {
-            return MAX_STRANGERS_MESSAGE_BYTES;
+        let (method, limit) = (method::find(path), self.limits.max_message_bytes);
+        match method.role {
+            None => MAX_STRANGERS_MESSAGE_BYTES,
+            Some(_) if method.is_of_expander() => limit.max(MIN_EXPANDER_MESSAGE_BYTES),
+            Some(_) => limit,
         }
-        let limit = self.limits.max_message_bytes;
-        let is_expander = path.starts_with("/grpcplugin.Expander/");
-        if is_expander { limit.max(MIN_EXPANDER_MESSAGE_BYTES) } else { limit }
     }
 
     /// # Errors

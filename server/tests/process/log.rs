@@ -26,7 +26,7 @@ fn berth(args: &[&str]) -> Child {
 /// Sends `body` to the extender's verb `filter`; `headers` are lines that end in CRLF.
 async fn post_filter(http: SocketAddr, headers: &str, body: &Value) {
     let body = body.to_string();
-    let head = "POST /extender/filter HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n";
+    let head = "POST /extender/filter HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n";
     let request = format!("{head}{headers}Content-Length: {}\r\n\r\n{body}", body.len());
     exchange(http, &request).await;
 }

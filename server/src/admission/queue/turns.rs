@@ -1,11 +1,12 @@
 //! Turns: the order in which waiting calls get a worker, and which worker a user gives up. A user's calls take their turns
 //! with those of others, however many they are; and a call that takes long keeps no worker from other users.
 
+use std::cmp::Reverse;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::Waiting;
+use super::waiting::Waiting;
 use crate::admission::user::User;
 
 /// Time after which a call gives its worker up when other users wait: it goes on beside them.
@@ -102,7 +103,7 @@ impl Turns {
     }
 
     /// Position of the waiting call whose turn is next: of the user with the fewest calls that run for its weight, and
-    /// among those of the one whose last turn is longest ago.
+    /// among those of the one whose last turn is longest ago, where a user with twice the weight waits half as long.
     pub(super) fn next<W>(&self, waiting: &VecDeque<Waiting<W>>) -> Option<usize> {
         let first = waiting.front()?;
         if waiting.iter().all(|other| other.user.name == first.user.name) {
@@ -120,8 +121,8 @@ impl Turns {
             let n = self.running.iter().filter(|running| running.user == user.name).count();
             let scaled = (n as u64 * 1_000) / u64::from(user.weight.max(1));
             let last = self.last.get(&user.name).copied().unwrap_or_default();
-            // A user with a larger weight may have had its last turn more recently.
-            (scaled, last / u64::from(user.weight.max(1)), u32::MAX - user.weight, place)
+            let age = self.next_id.saturating_sub(last) + 1;
+            (scaled, Reverse(age.saturating_mul(u64::from(user.weight.max(1)))), place)
         };
         heads.into_iter().min_by_key(key).map(|(place, _)| place)
     }

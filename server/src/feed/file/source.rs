@@ -1,8 +1,10 @@
 //! Opens a path as a stream of bytes: standard input, gzip by its magic bytes, and a limit on the size.
 
+use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, BufReader, Cursor, Read};
 use std::path::Path;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use flate2::bufread::MultiGzDecoder;
@@ -13,6 +15,11 @@ use crate::feed::FeedError;
 /// Maximum number of bytes of one file after decompression: far above any cluster, far below a decompression bomb.
 pub const MAX_BYTES: u64 = 8 << 30;
 
+/// Number of times its own length that a compressed file may grow to, once it has grown beyond [`FREE_GROWTH`]. Dumps of
+/// real clusters grow to some forty times theirs, and a bomb to a thousand times.
+const MAX_GROWTH: u64 = 200;
+const FREE_GROWTH: u64 = 64 << 20;
+
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 const BYTE_ORDER_MARK: [u8; 3] = [0xef, 0xbb, 0xbf];
 
@@ -21,8 +28,23 @@ pub(super) struct Source<'a> {
     /// Name of the file as given, for locations and errors.
     pub(super) path: Arc<str>,
     reader: Box<dyn Read + 'a>,
-    is_gzip: bool,
+    /// Number of compressed bytes that were read; `None` where nothing is compressed.
+    n_compressed: Option<Rc<Cell<u64>>>,
     n_bytes: u64,
+}
+
+/// Counts the bytes that are read.
+struct Counted<R> {
+    reader: R,
+    n_bytes: Rc<Cell<u64>>,
+}
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let n = self.reader.read(buffer)?;
+        self.n_bytes.set(self.n_bytes.get() + n as u64);
+        Ok(n)
+    }
 }
 
 impl<'a> Source<'a> {
@@ -44,18 +66,21 @@ impl<'a> Source<'a> {
         raw.by_ref().take(GZIP_MAGIC.len() as u64).read_to_end(&mut head).map_err(failed)?;
         let is_gzip = head == GZIP_MAGIC;
         let whole = Cursor::new(head).chain(raw);
-        let reader: Box<dyn Read> = if is_gzip {
-            Box::new(MultiGzDecoder::new(BufReader::with_capacity(64 << 10, whole)))
-        } else {
-            Box::new(whole)
+        let n_compressed = is_gzip.then(Rc::<Cell<u64>>::default);
+        let reader: Box<dyn Read> = match &n_compressed {
+            Some(n_bytes) => {
+                let counted = Counted { reader: whole, n_bytes: n_bytes.clone() };
+                Box::new(MultiGzDecoder::new(BufReader::with_capacity(64 << 10, counted)))
+            }
+            None => Box::new(whole),
         };
-        Source { path: name, reader, is_gzip, n_bytes: 0 }.without_mark()
+        Source { path: name, reader, n_compressed, n_bytes: 0 }.without_mark()
     }
 
     /// A source of the given text, with a name for errors.
     pub(super) fn of_text(path: &Arc<str>, text: &'a str) -> Result<Source<'a>, FeedError> {
         let reader = Box::new(text.as_bytes());
-        Source { path: path.clone(), reader, is_gzip: false, n_bytes: 0 }.without_mark()
+        Source { path: path.clone(), reader, n_compressed: None, n_bytes: 0 }.without_mark()
     }
 
     fn without_mark(mut self) -> Result<Source<'a>, FeedError> {
@@ -76,12 +101,18 @@ impl<'a> Source<'a> {
         if self.n_bytes > MAX_BYTES {
             return Err(FeedError::TooLarge { path: self.path.to_string(), limit: MAX_BYTES });
         }
+        if let Some(n_compressed) = &self.n_compressed {
+            let limit = n_compressed.get().saturating_mul(MAX_GROWTH).max(FREE_GROWTH);
+            if self.n_bytes > limit {
+                return Err(FeedError::TooLarge { path: self.path.to_string(), limit });
+            }
+        }
         Ok(n)
     }
 
     fn trouble(&self, source: io::Error) -> FeedError {
         let path = self.path.to_string();
-        if !self.is_gzip {
+        if self.n_compressed.is_none() {
             return FeedError::Read { path, source };
         }
         let reason = match source.kind() {
@@ -136,5 +167,29 @@ impl Position {
     pub(super) fn error(self, path: &str, reason: impl Into<String>) -> FeedError {
         let Position { line, column } = self;
         FeedError::Syntax { path: path.to_owned(), line, column, reason: reason.into() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+    use std::io::Write as _;
+
+    fn read(n_blanks: usize) -> Result<String, FeedError> {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("dump.json.gz");
+        let mut encoder = GzEncoder::new(File::create(&path).unwrap(), Compression::best());
+        (0..n_blanks / 1024).for_each(|_| encoder.write_all(&[b' '; 1024]).unwrap());
+        encoder.finish().unwrap();
+        Source::open(&path)?.into_text(Vec::new())
+    }
+
+    #[test]
+    fn a_file_that_grows_beyond_measure_is_refused() {
+        assert_eq!(read(32 << 20).unwrap().len(), 32 << 20);
+        let refused = read(96 << 20).unwrap_err();
+        assert!(matches!(refused, FeedError::TooLarge { limit: FREE_GROWTH, .. }), "{refused:?}");
     }
 }

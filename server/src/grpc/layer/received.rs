@@ -6,22 +6,22 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use berth_proto::layout::{Excess, Layout, Measured, Meter, Refused};
+use berth_proto::layout::{Bounds, Excess, Layout, Measured, Meter, Refused};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use prost::bytes::{Buf as _, Bytes as Buffer, BytesMut};
-use tokio::time::{Instant, Sleep, sleep, sleep_until};
+use tokio::time::{Instant, Sleep, sleep};
 use tonic::Status;
 use tonic::body::Body;
 
-use crate::admission::{ByteBudget, Bytes, Holder, LoadLimits, SMALL};
+use crate::admission::{ByteBudget, Bytes, Holder, SMALL};
 use crate::grpc::credential::Credential;
 use crate::service::{CallError, HeldBytes};
 
 /// Length of the prefix of a message: a flag and its length.
 const PREFIX_BYTES: usize = 5;
-/// Time within which a message comes, and bytes that a slow network brings in a second.
+/// Time within which a message comes whole, or at least so many bytes more of it.
 const PATIENCE: Duration = Duration::from_secs(10);
-const BYTES_PER_SECOND: usize = 256 << 10;
+const BYTES_IN_TIME: usize = 1 << 20;
 /// Time within which a stranger's message begins, after the start of the call or after the message before.
 const STRANGERS_PATIENCE: Duration = Duration::from_secs(60);
 /// Pause before a message is refused for what it is.
@@ -36,7 +36,7 @@ pub(super) struct Terms {
     pub(super) holder: Holder,
     /// Layout of the messages; `None` for the standard services.
     pub(super) layout: Option<&'static Layout>,
-    pub(super) limits: LoadLimits,
+    pub(super) bounds: Bounds,
     pub(super) max_message_bytes: usize,
     /// Whether there may be many messages: then one waits for bytes rather than being refused, and the bytes of the one
     /// before are given back first.
@@ -54,6 +54,8 @@ pub(super) struct Received {
     held: HeldBytes,
     /// Bytes of the next message, and of those behind it.
     buffer: BytesMut,
+    /// Memory of the buffer, once a message came in parts.
+    memory: Option<Bytes>,
     message: Option<Message>,
     waits: Option<Wait>,
     /// Why the call is refused, and the pause before that.
@@ -67,10 +69,11 @@ pub(super) struct Received {
 struct Message {
     /// Length with its prefix.
     n_bytes: usize,
-    bytes: Option<Bytes>,
     /// Measures what has come of it; `None` for the standard services.
     meter: Option<Meter>,
+    /// When it has to be whole, or longer than `n_late`.
     deadline: Pin<Box<Sleep>>,
+    n_late: usize,
 }
 
 /// A wait for bytes.
@@ -88,6 +91,7 @@ impl Received {
             terms,
             held,
             buffer,
+            memory: None,
             message,
             waits,
             refused: None,
@@ -119,35 +123,44 @@ impl Received {
         Ok(n_bytes)
     }
 
-    /// Takes bytes for a decoded message.
-    fn hold(&self, measured: Measured, bytes: &mut Option<Bytes>) -> Result<(), CallError> {
-        let (n, limit) = (measured.n_bytes, self.terms.budget.share());
+    /// Takes memory for a decoded message beside its buffer, of which the transport makes a copy of `n_copied` bytes
+    /// before it decodes that; `None` for one that is not counted.
+    fn hold(&self, measured: Measured, n_copied: usize) -> Result<Option<Bytes>, CallError> {
+        let Terms { budget, holder, .. } = &self.terms;
+        let (n, limit) = (measured.n_bytes, budget.share_of(holder));
         if n > limit {
             return Err(CallError::TooMany { what: "decoded bytes", limit });
         }
-        match bytes {
-            _ if n <= SMALL => Ok(()),
-            Some(bytes) => Ok(bytes.grow(n)?),
+        // The buffer is free before the copy is decoded.
+        match n.max(n_copied) {
+            0..=SMALL => Ok(None),
+            n => Ok(Some(budget.take(holder, n)?)),
+        }
+    }
+
+    /// Takes memory for what has come of a message in parts. A stream keeps a little of it.
+    fn hold_buffer(&mut self) -> Result<(), CallError> {
+        let n = self.buffer.len().next_multiple_of(SMALL);
+        match &mut self.memory {
+            Some(memory) if memory.n() >= n => Ok(()),
+            Some(memory) => Ok(memory.grow(n - memory.n())?),
             None => {
-                *bytes = Some(self.terms.budget.take(&self.terms.holder, n)?);
+                self.memory = Some(self.terms.budget.take(&self.terms.holder, n)?);
                 Ok(())
             }
         }
     }
 
     fn meter(&self) -> Option<Meter> {
-        self.terms.layout.map(|layout| Meter::new(layout, self.terms.limits.bounds()))
+        self.terms.layout.map(|layout| Meter::new(layout, self.terms.bounds))
     }
 
     /// Bytes for a message that came in one piece; `None` for one that is not counted.
     fn measure(&self, message: &[u8]) -> Result<Option<Bytes>, CallError> {
-        let mut bytes = None;
         // Nothing is decompressed: the transport refuses such a message.
-        if let Some(mut meter) = self.meter().filter(|_| message[0] == 0) {
-            advance(&mut meter, &message[PREFIX_BYTES..], true)?;
-            self.hold(meter.measured(), &mut bytes)?;
-        }
-        Ok(bytes)
+        let Some(mut meter) = self.meter().filter(|_| message[0] == 0) else { return Ok(None) };
+        advance(&mut meter, &message[PREFIX_BYTES..], true)?;
+        self.hold(meter.measured(), 0)
     }
 
     /// Waits and returns `Pending`, or the error where the wait is over.
@@ -179,6 +192,7 @@ impl Received {
     ) -> Poll<Option<Result<Frame<Buffer>, Status>>> {
         self.message = None;
         self.buffer = BytesMut::new();
+        self.memory = None;
         // What was sent and not read is dropped with the body.
         self.body = Body::empty();
         self.refused = Some((error, Box::pin(sleep(REFUSAL_PAUSE))));
@@ -200,6 +214,9 @@ impl Received {
     fn next(&mut self) -> Result<Option<Buffer>, CallError> {
         if self.message.is_none() {
             if self.buffer.len() < PREFIX_BYTES {
+                if !self.buffer.is_empty() {
+                    self.hold_buffer()?;
+                }
                 return Ok(None);
             }
             self.message = Some(self.begin()?);
@@ -212,15 +229,15 @@ impl Received {
             advance(meter, there, is_whole)?;
         }
         if !is_whole {
+            self.hold_buffer()?;
             return Ok(None);
         }
         let measured = message.meter.as_ref().map(Meter::measured).unwrap_or_default();
-        let mut bytes = message.bytes.take();
-        if let Err(error) = self.hold(measured, &mut bytes) {
-            if let Some(message) = &mut self.message {
-                message.bytes = bytes;
-            }
-            return Err(error);
+        let mut bytes = self.hold(measured, n_bytes)?;
+        if n_bytes > SMALL
+            && let (Some(bytes), Some(memory)) = (&mut bytes, self.memory.take())
+        {
+            bytes.join(memory);
         }
         self.message = None;
         if let Some(beginning) = &mut self.beginning {
@@ -238,15 +255,25 @@ impl Received {
     /// Begins a message whose prefix is in the buffer.
     fn begin(&self) -> Result<Message, CallError> {
         let n_bytes = self.check_length(&self.buffer)?;
-        let bytes = match n_bytes {
-            0..=SMALL => None,
-            // In the buffer, and again in the transport's.
-            n => Some(self.terms.budget.take(&self.terms.holder, 2 * n)?),
-        };
-        let patience = Duration::from_secs((n_bytes / BYTES_PER_SECOND) as u64) + PATIENCE;
-        let deadline = Box::pin(sleep_until(Instant::now() + patience));
+        let deadline = Box::pin(sleep(PATIENCE));
         let meter = self.meter().filter(|_| self.buffer[0] == 0);
-        Ok(Message { n_bytes, bytes, meter, deadline })
+        Ok(Message { n_bytes, meter, deadline, n_late: BYTES_IN_TIME })
+    }
+
+    /// Whether the next message is late: ready once it is.
+    fn poll_late(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        match (&mut self.message, &mut self.beginning) {
+            (Some(message), _) => loop {
+                ready!(message.deadline.as_mut().poll(context));
+                if self.buffer.len() < message.n_late {
+                    return Poll::Ready(());
+                }
+                message.n_late = self.buffer.len() + BYTES_IN_TIME;
+                message.deadline.as_mut().reset(Instant::now() + PATIENCE);
+            },
+            (None, Some(beginning)) => beginning.as_mut().poll(context),
+            (None, None) => Poll::Pending,
+        }
     }
 }
 
@@ -324,12 +351,7 @@ impl HttpBody for Received {
                     return Poll::Ready((!rest.is_empty()).then(|| Ok(Frame::data(rest))));
                 }
                 Poll::Pending => {
-                    let late = match (&mut this.message, &mut this.beginning) {
-                        (Some(message), _) => message.deadline.as_mut().poll(context),
-                        (None, Some(beginning)) => beginning.as_mut().poll(context),
-                        (None, None) => Poll::Pending,
-                    };
-                    ready!(late);
+                    ready!(this.poll_late(context));
                     return this.fail(context, CallError::TookTooLong { limit: PATIENCE });
                 }
             };

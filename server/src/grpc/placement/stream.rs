@@ -17,6 +17,7 @@ use crate::grpc::follow;
 use crate::grpc::status::of_transport;
 use crate::service::placement::batch::{self, Terms};
 use crate::service::placement::check_assume;
+use crate::service::placement::cost;
 use crate::service::{
     AssumeTerms, CallContext, CallError, Cancel, CancelOnDrop, HeldBytes, State, Target,
     Undelivered, convert,
@@ -138,9 +139,12 @@ async fn decide(
         });
         // A session's own calls may hold its lock for as long as they like.
         let is_quick = target.as_ref().is_ok_and(|(target, _)| {
-            !target.is_hypothetical() && state.decides_in_microseconds(target)
+            !target.is_hypothetical()
+                && state.decides_in_microseconds(target)
+                && batch::n_pods(&request.entries) <= MAX_INLINE_PODS
+                && cost::is_small(request.entries.iter().filter_map(|entry| entry.pod.as_ref()))
         });
-        let decided = if is_quick && batch::n_pods(&request.entries) <= MAX_INLINE_PODS {
+        let decided = if is_quick {
             answer(state, target, request, &caller.token())
         } else {
             let shared = state.clone();

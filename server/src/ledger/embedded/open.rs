@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use redb::backends::FileBackend;
 use redb::{
-    Database, DatabaseError, ReadableDatabase as _, ReadableTable as _, StorageBackend,
-    StorageError, TableError, TableHandle as _,
+    Database, DatabaseError, ReadableDatabase as _, StorageBackend, StorageError, TableError,
+    TableHandle as _,
 };
 
 use super::place::Place;
@@ -104,10 +104,6 @@ pub(super) fn file(path: &Path, syncs: &Syncs, start: Revision) -> Result<Opened
     }
     let mut opened = existing(path, syncs)?;
     compact(&mut opened, path)?;
-    if opened.last < start {
-        go_on_from(&opened.database, opened.last, start).map_err(|error| error_of(path, error))?;
-        opened.last = start;
-    }
     // Also for an existing file: its creator may have been killed before the directory was synced.
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let directory = File::open(directory.unwrap_or(Path::new("."))).map_err(failed)?;
@@ -172,32 +168,6 @@ fn compact(opened: &mut Opened, path: &Path) -> Result<(), OpenError> {
         }
     }
     Ok(())
-}
-
-/// Notes that the revisions up to `start` are not used: that the journal has none of them is no gap.
-fn go_on_from(database: &Database, last: Revision, start: Revision) -> Result<(), redb::Error> {
-    let writing = begin(database)?;
-    {
-        writing.open_table(META)?.insert(REVISION_KEY, start.0)?;
-        let mut skipped = writing.open_table(SKIPPED)?;
-        skipped.insert(start.0, last.0)?;
-        // Of starts without a commit in between, and of those before the oldest line, nobody asks.
-        let oldest = writing.open_table(JOURNAL)?.first()?.map(|(oldest, _)| oldest.value());
-        loop {
-            let first = skipped.first()?.map(|(start, _)| start.value());
-            if first.is_none_or(|first| {
-                first >= start.0 || oldest.is_some_and(|oldest| oldest <= first)
-            }) {
-                break;
-            }
-            skipped.pop_first()?;
-        }
-        let earlier = skipped.remove(last.0)?.map(|earlier| earlier.value());
-        if let Some(earlier) = earlier {
-            skipped.insert(start.0, earlier)?;
-        }
-    }
-    Ok(writing.commit()?)
 }
 
 /// Whether a ledger has the commit of this revision, or began with it.

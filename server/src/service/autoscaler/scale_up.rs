@@ -202,7 +202,7 @@ fn compile_group(
     unset::check_node(&template).map_err(|error| under("template".to_owned(), error))?;
     Ok(engine::NodeGroup {
         template: cluster
-            .compile_node(&template)
+            .compile_template(&template)
             .map_err(|error| under("template".to_owned(), error))?,
         template_pods: pods.collect::<Result<_, _>>()?,
         id: id.into(),

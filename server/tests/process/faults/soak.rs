@@ -23,6 +23,8 @@ async fn twenty_seconds_of_everything_leave_the_cluster_exact() {
         n_pods: 200,
         seed: 1,
         interval: Duration::from_secs(2),
+        n_attackers: 0,
+        attacker_credentials: Default::default(),
         bounds: Bounds::default(),
     };
     let report = soak::run(spec, std::future::pending(), |_| ()).await.unwrap();

@@ -197,8 +197,11 @@ fn a_file_is_found_as_it_was_left() {
     let ledger = Embedded::open(&path, Revision(10)).unwrap();
     ledger.commit(write(&v, None, Some("a"))).unwrap();
     drop(ledger);
-    // Only a new file begins at the given revision; an existing one continues.
+    // Revisions go on from the given one, or from the last one if that is higher.
     let ledger = Embedded::open(&path, Revision(99)).unwrap();
     assert_eq!(ledger.read(slice::from_ref(&v)).unwrap(), [entry("a", 11)]);
-    assert_eq!(ledger.commit(write(&v, Some(11), Some("b"))), Ok(Revision(12)));
+    assert_eq!(ledger.commit(write(&v, Some(11), Some("b"))), Ok(Revision(100)));
+    drop(ledger);
+    let ledger = Embedded::open(&path, Revision(50)).unwrap();
+    assert_eq!(ledger.commit(write(&v, Some(100), Some("c"))), Ok(Revision(101)));
 }

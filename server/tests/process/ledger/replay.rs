@@ -53,7 +53,8 @@ impl Replay {
     /// Plays the next line.
     pub(crate) fn play(&mut self, line: &LedgerRecord) {
         if let Some((last, _)) = self.lines.last_key_value() {
-            assert_eq!(line.revision, last + 1, "a gap or a repeated revision: {line:?}");
+            let is_next = line.previous_revision == *last && line.revision > *last;
+            assert!(is_next, "a gap or a repeated revision: {line:?}");
         }
         assert!(
             line.time.is_some() && !line.actor.is_empty() && !line.claimed_actor.is_empty(),

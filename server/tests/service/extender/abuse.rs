@@ -106,7 +106,7 @@ async fn a_body_beyond_the_limit_is_refused() {
     let text = "the body is larger than 10000 bytes; `extender.maxBodyBytes` raises the limit";
     assert_eq!((reply.status, &*reply.error()), (413, text));
     // A large `Content-Length` is refused without its body, and a large body without `Content-Length` is refused too.
-    let head = "POST /extender/filter HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n";
+    let head = "POST /extender/filter HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n";
     let announced = format!("{head}Content-Length: 99999999999\r\n\r\n");
     assert_eq!(send(address, announced.as_bytes()).await.unwrap().status, 413);
     let chunk = format!("{:x}\r\n{}\r\n", 4_000, "x".repeat(4_000));
@@ -159,8 +159,7 @@ async fn dribbling_callers_are_passed_by() {
     let mut held = Vec::new();
     for i in 0..50 {
         let mut connection = TcpStream::connect(server.http_address()).await.unwrap();
-        let head =
-            "POST /extender/filter HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n\r\n{";
+        let head = "POST /extender/filter HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100000\r\n\r\n{";
         connection.write_all(&head.as_bytes()[..head.len() - i % 30]).await.unwrap();
         held.push(connection);
     }
@@ -169,7 +168,7 @@ async fn dribbling_callers_are_passed_by() {
     let request = json!({"Pod": pod("p", "1"), "NodeNames": ["n0"]}).to_string();
     let mut slow = TcpStream::connect(server.http_address()).await.unwrap();
     let head = format!(
-        "POST /extender/filter HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
+        "POST /extender/filter HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
         request.len()
     );
     slow.write_all(head.as_bytes()).await.unwrap();

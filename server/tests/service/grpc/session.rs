@@ -3,6 +3,7 @@
 mod bounds;
 mod commit;
 mod isolation;
+mod race;
 
 use berth_proto::berth_v1::delta::Change;
 use berth_proto::berth_v1::{

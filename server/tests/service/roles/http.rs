@@ -18,8 +18,10 @@ pub(crate) struct Reply {
 /// Sends a request with an empty body and these headers.
 pub(crate) async fn ask(address: SocketAddr, request: &str, headers: &str) -> Reply {
     let mut connection = TcpStream::connect(address).await.unwrap();
+    let content_type =
+        if request.starts_with("POST") { "Content-Type: application/json\r\n" } else { "" };
     let text = format!(
-        "{request} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nConnection: close\r\n{headers}\r\n"
+        "{request} HTTP/1.1\r\nHost: localhost\r\n{content_type}Content-Length: 0\r\nConnection: close\r\n{headers}\r\n"
     );
     connection.write_all(text.as_bytes()).await.unwrap();
     let mut bytes = Vec::new();
