@@ -26,6 +26,8 @@ pub(crate) struct Connection {
     opening: Option<Opening>,
     /// Counts the frames of HTTP/2.
     frames: Option<FrameMeter>,
+    /// Whether reading or writing has failed.
+    is_broken: bool,
     place: ConnectionSlot,
 }
 
@@ -67,7 +69,7 @@ impl Drop for ConnectionSlot {
 
 impl Connection {
     pub(crate) fn new(stream: Stream, peer: Arc<Peer>, place: ConnectionSlot) -> Connection {
-        Connection { stream, peer, opening: None, frames: None, place }
+        Connection { stream, peer, opening: None, frames: None, is_broken: false, place }
     }
 
     /// Returns the connection, from which frames of HTTP/2 come after `n_preface` bytes, with a bound on those of
@@ -97,8 +99,10 @@ impl Connection {
     }
 
     fn note_sent(&mut self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
-        if let (Some(frames), Poll::Ready(Ok(n_bytes))) = (&mut self.frames, &written) {
-            frames.sent(*n_bytes);
+        match (&mut self.frames, &written) {
+            (Some(frames), Poll::Ready(Ok(n_bytes))) => frames.sent(*n_bytes),
+            (_, Poll::Ready(Err(_))) => self.is_broken = true,
+            (None, _) | (_, Poll::Pending) => {}
         }
         written
     }
@@ -123,7 +127,7 @@ impl Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        self.peer.unwritten.lost();
+        self.peer.unwritten.lost(self.is_broken);
     }
 }
 
@@ -144,7 +148,11 @@ impl AsyncRead for Connection {
                 return Poll::Ready(given_up);
             }
         }
-        if outcome.is_ready() {
+        if let Poll::Ready(read) = &outcome {
+            match read {
+                Ok(()) => self.peer.unwritten.heard(),
+                Err(_) => self.is_broken = true,
+            }
             self.count_frames(&buffer.filled()[n_before..])?;
         }
         if outcome.is_pending() && self.peer.unread.poll_cut(context).is_ready() {
@@ -173,8 +181,10 @@ impl AsyncWrite for Connection {
             Stream::Plain(stream) => Pin::new(stream).poll_flush(context),
             Stream::Tls(stream) => Pin::new(stream).poll_flush(context),
         };
-        if matches!(flushed, Poll::Ready(Ok(()))) {
-            self.peer.unwritten.written();
+        match &flushed {
+            Poll::Ready(Ok(())) => self.peer.unwritten.written(),
+            Poll::Ready(Err(_)) => self.is_broken = true,
+            Poll::Pending => {}
         }
         flushed
     }

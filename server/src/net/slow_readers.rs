@@ -48,6 +48,7 @@ impl SlowReaders {
         let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
         peers.retain(|peer| {
             let Some(peer) = peer.upgrade() else { return false };
+            peer.unwritten.check();
             // Compared with the check before: a response marked with that tick may have waited for a moment only.
             let is_slow = peer
                 .unread

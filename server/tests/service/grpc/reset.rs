@@ -240,17 +240,16 @@ async fn a_stream_that_is_reset_leaves_no_pod_behind() {
     assert!(assumed.iter().all(|name| expected.contains_key(name)));
 }
 
-/// Nobody can tell whether an answer was read that was written before a connection was reset; what is left of those ends
-/// with its time.
+/// An answer may have been written and not read when its connection is reset: nothing is left of it either.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_connection_that_is_reset_leaves_nothing_for_long() {
+async fn a_connection_that_is_reset_leaves_no_pod_behind() {
     let mut world = World::start().await;
     world.nodes(50, 64).await;
     for i in 0..100 {
         let mut caller = Caller::connect(world.server.grpc_address()).await;
-        let request_of_it =
-            PlaceRequest { assume_ttl_ms: Some(1_000), ..place(&format!("pod-{i}")) };
-        caller.send(&request(1, PLACE, &request_of_it)).await;
+        caller.send(&request(1, PLACE, &place(&format!("pod-{i}")))).await;
+        // Some are reset before the answer, some after it was written.
+        tokio::time::sleep(Duration::from_micros(200 * (i % 10))).await;
         caller.stream.set_zero_linger().unwrap();
     }
     let cluster = world.cluster.clone();
