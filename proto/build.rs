@@ -24,7 +24,7 @@ use protox::prost_reflect::prost_types::FileDescriptorSet;
 const INCLUDES: [&str; 2] = ["kubernetes", "."];
 
 /// The files to compile; their imports follow.
-const FILES: [&str; 14] = [
+const FILES: [&str; 15] = [
     "berth/v1/autoscaler.proto",
     "berth/v1/cluster.proto",
     "berth/v1/lifecycle.proto",
@@ -36,6 +36,7 @@ const FILES: [&str; 14] = [
     "kubernetes/k8s.io/api/batch/v1/generated.proto",
     "kubernetes/k8s.io/api/node/v1/generated.proto",
     "kubernetes/k8s.io/api/policy/v1/generated.proto",
+    "kubernetes/k8s.io/api/resource/v1/generated.proto",
     "kubernetes/k8s.io/api/scheduling/v1/generated.proto",
     "kubernetes/k8s.io/api/storage/v1/generated.proto",
     "kubernetes/k8s.io/apimachinery/pkg/runtime/generated.proto",

@@ -3,6 +3,8 @@
 
 pub(crate) mod allowance;
 mod covering;
+#[allow(dead_code, reason = "DynamicResources is not built yet, so only tests look devices up")]
+pub(crate) mod devices;
 pub(crate) mod draft;
 mod generation;
 mod indexed;
@@ -34,6 +36,7 @@ use rustc_hash::FxHashMap;
 use crate::model::intern::Symbol;
 use crate::model::{Model, Node, ObjectKey, ObjectKind, Pod};
 use crate::rows::{NodeRow, ROWS};
+use devices::Devices;
 use node_table::ImageState;
 use nominations::Nominations;
 use objects::Objects;
@@ -59,6 +62,7 @@ pub struct Snapshot {
     pub(crate) nominations: Nominations,
     pub(crate) objects: Objects,
     pub(crate) storage: Storage,
+    pub(crate) devices: Devices,
     /// Names of the nodes under a fence of the ledger, also of nodes that the cluster does not have.
     pub(crate) fences: OrdSet<Arc<str>>,
     /// Pods on no node of the cluster, in arbitrary order. Listed only while a budget is computed from its pods.
@@ -92,6 +96,7 @@ impl Snapshot {
             nominations: Nominations::default(),
             objects: Objects::default(),
             storage: Storage::default(),
+            devices: Devices::default(),
             fences: OrdSet::new(),
             off_nodes: Arc::default(),
             model,

@@ -5,7 +5,7 @@ mod plain;
 use std::sync::LazyLock;
 
 use berth_proto::{ENVELOPE_MAGIC, FILE_DESCRIPTOR_SET, runtime};
-use berth_proto::{apps_v1, core_v1, node_v1, policy_v1, scheduling_v1, storage_v1};
+use berth_proto::{apps_v1, core_v1, node_v1, policy_v1, resource_v1, scheduling_v1, storage_v1};
 use prost::Message as _;
 use prost::encoding::decode_varint;
 use prost_reflect::{DescriptorPool, DynamicMessage, ReflectMessage as _, UnknownField};
@@ -90,6 +90,7 @@ fn typed(
         "policy/v1" policy_v1 "policy": PodDisruptionBudget;
         "scheduling.k8s.io/v1" scheduling_v1 "scheduling": PriorityClass;
         "node.k8s.io/v1" node_v1 "node": RuntimeClass;
+        "resource.k8s.io/v1" resource_v1 "resource": DeviceClass ResourceSlice ResourceClaim ResourceClaimTemplate;
         "storage.k8s.io/v1" storage_v1 "storage": StorageClass VolumeAttachment;
     }
 }

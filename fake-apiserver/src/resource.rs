@@ -45,6 +45,8 @@ const WORKLOAD: Resource = Resource {
 
 const STORAGE: Resource = Resource { group: "storage.k8s.io", namespaced: false, ..PLAIN };
 
+const DEVICES: Resource = Resource { group: "resource.k8s.io", ..PLAIN };
+
 /// Kept and shown, so that manifests can be applied, but not enforced.
 const ACCESS: Resource = Resource { group: "rbac.authorization.k8s.io", ..PLAIN };
 
@@ -59,7 +61,7 @@ const REGARDING: &[(&str, &str)] = &[
 
 /// All rows. Rows of one kind share their objects: `events` is served by two groups and stored in the form of the first
 /// row.
-pub(crate) static RESOURCES: [Resource; 32] = [
+pub(crate) static RESOURCES: [Resource; 36] = [
     Resource {
         plural: "pods",
         kind: "Pod",
@@ -233,6 +235,34 @@ pub(crate) static RESOURCES: [Resource; 32] = [
         namespaced: false,
         skeleton: r#","handler":"""#,
         ..PLAIN
+    },
+    Resource {
+        plural: "deviceclasses",
+        kind: "DeviceClass",
+        namespaced: false,
+        skeleton: r#","spec":{}"#,
+        ..DEVICES
+    },
+    Resource {
+        plural: "resourceslices",
+        kind: "ResourceSlice",
+        namespaced: false,
+        fields: &[("spec.nodeName", ""), ("spec.driver", "")],
+        skeleton: r#","spec":{"driver":"","pool":{"name":"","generation":0,"resourceSliceCount":0}}"#,
+        ..DEVICES
+    },
+    Resource {
+        plural: "resourceclaims",
+        kind: "ResourceClaim",
+        subresources: &["status"],
+        skeleton: r#","spec":{"devices":{}},"status":{}"#,
+        ..DEVICES
+    },
+    Resource {
+        plural: "resourceclaimtemplates",
+        kind: "ResourceClaimTemplate",
+        skeleton: r#","spec":{"metadata":{},"spec":{"devices":{}}}"#,
+        ..DEVICES
     },
     Resource { plural: "serviceaccounts", kind: "ServiceAccount", short_names: &["sa"], ..PLAIN },
     Resource { plural: "secrets", kind: "Secret", ..PLAIN },

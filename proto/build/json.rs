@@ -1,6 +1,6 @@
 //! Writes the JSON form of the generated messages: implementations of `crate::json::{ReadObject, WriteObject}` and of
 //! serde's two traits. A derive would not do: Kubernetes lets the last of two equal keys win (W-JS-8), reads `null` as
-//! absent everywhere (W-JS-4), and inlines four messages (W-JS-3), which serde can only do by buffering. Bytes, which
+//! absent everywhere (W-JS-4), and inlines some messages (W-JS-3), which serde can only do by buffering. Bytes, which
 //! would be base64 (W-JS-6), stand in no message that has a JSON form; the build fails when one comes.
 
 use std::collections::{BTreeSet, HashMap};
@@ -21,13 +21,14 @@ const BERTH: &str = "berth.v1";
 
 /// Packages with a JSON form: protobuf name, module at the crate root, whether every message is also read. Of
 /// [`BERTH`], those that requests contain are read.
-const PACKAGES: [(&str, &str, bool); 9] = [
+const PACKAGES: [(&str, &str, bool); 10] = [
     (BERTH, "berth_v1", false),
     ("k8s.io.api.apps.v1", "apps_v1", true),
     ("k8s.io.api.batch.v1", "batch_v1", true),
     ("k8s.io.api.core.v1", "core_v1", true),
     ("k8s.io.api.node.v1", "node_v1", true),
     ("k8s.io.api.policy.v1", "policy_v1", true),
+    ("k8s.io.api.resource.v1", "resource_v1", true),
     ("k8s.io.api.scheduling.v1", "scheduling_v1", true),
     ("k8s.io.api.storage.v1", "storage_v1", true),
     ("k8s.io.apimachinery.pkg.apis.meta.v1", "meta_v1", true),
@@ -41,17 +42,22 @@ const LIFECYCLE: &str = "berth/v1/lifecycle";
 const WITHOUT: [&str; 3] = ["MicroTime", "Time", "WatchEvent"];
 
 /// Fields of Kubernetes' messages that are written in JSON even when they are false or zero.
-const ALWAYS: [(&str, &str); 3] = [
+const ALWAYS: [(&str, &str); 5] = [
     ("ContainerStateTerminated", "exitCode"),
     ("ContainerStatus", "ready"),
     ("ContainerStatus", "restartCount"),
+    ("ResourcePool", "generation"),
+    ("ResourcePool", "resourceSliceCount"),
 ];
 
 /// Messages that wrap one list, `items`, because a map's value cannot be a list; in JSON they are that list.
 pub(crate) const LISTS: [&str; 1] = ["PreStopStarts"];
 
 /// Fields that vanish as a level of JSON (W-JS-3).
-pub(crate) const INLINED: [(&str, &str); 4] = [
+pub(crate) const INLINED: [(&str, &str); 7] = [
+    ("DeviceAllocationConfiguration", "deviceConfiguration"),
+    ("DeviceClaimConfiguration", "deviceConfiguration"),
+    ("DeviceClassConfiguration", "deviceConfiguration"),
     ("EphemeralContainer", "ephemeralContainerCommon"),
     ("PersistentVolumeSpec", "persistentVolumeSource"),
     ("Probe", "handler"),

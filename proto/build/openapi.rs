@@ -96,6 +96,7 @@ fn scalar(name: &str) -> Option<Value> {
     Some(match name {
         "Quantity" => json!({"type": ["string", "number"], "examples": ["500m", "1.5Gi", 2]}),
         "Time" | "MicroTime" => json!({"type": "string", "format": "date-time"}),
+        "RawExtension" => json!({}),
         "IntOrString" => json!({"type": ["integer", "string"], "examples": [1, "25%"]}),
         _ => return None,
     })

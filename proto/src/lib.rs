@@ -3,7 +3,7 @@
 //! | where | contents |
 //! |---|---|
 //! | `berth/v1/*.proto` | Berth's own services, one a file: [`berth_v1`] with tonic clients and servers |
-//! | `kubernetes/k8s.io/…` | the subset of Kubernetes' messages that decides placements, with upstream's packages, names and field numbers: [`core_v1`], [`apps_v1`], [`batch_v1`], [`storage_v1`], [`node_v1`], [`policy_v1`], [`scheduling_v1`], [`meta_v1`], [`runtime`] |
+//! | `kubernetes/k8s.io/…` | the subset of Kubernetes' messages that decides placements, with upstream's packages, names and field numbers: [`core_v1`], [`apps_v1`], [`batch_v1`], [`storage_v1`], [`node_v1`], [`policy_v1`], [`resource_v1`], [`scheduling_v1`], [`meta_v1`], [`runtime`] |
 //! | `build.rs`, `build/json.rs` | compile both; write the JSON form of every message |
 //! | `build/openapi.rs` | JSON Schemas of the messages of unary methods: [`openapi`] |
 //! | `berth/v1/access.proto`, `build/access.rs` | the option that declares who may call an RPC; the table of all RPCs: [`access`] |
@@ -11,6 +11,7 @@
 //! | `kubernetes/fields.txt`, `build/fields.rs` | the names of all fields of Kubernetes' objects, also of those that decisions do not read: [`fields`] |
 //! | `build/layout.rs` | what each message takes in memory, told from its bytes: [`layout`] |
 //! | `src/quantity.rs`, `src/time.rs`, `src/int_or_string.rs` | the scalars with their own form, written by hand: [`Quantity`], [`Time`], [`MicroTime`], [`IntOrString`] |
+//! | `src/raw_extension.rs` | the JSON form of [`runtime::RawExtension`], an object of any kind |
 //!
 //! Every message implements [`prost::Message`] for protobuf. Those of the Kubernetes packages also implement serde's
 //! `Serialize` and `Deserialize`; those of [`berth_v1`] are written as JSON, and those that requests contain are read
@@ -32,6 +33,7 @@ pub mod openapi;
 mod int_or_string;
 mod json;
 mod quantity;
+mod raw_extension;
 mod time;
 
 pub use int_or_string::{IntOrString, IntOrStringValue};
@@ -45,6 +47,7 @@ pub use generated::k8s::io::api::batch::v1 as batch_v1;
 pub use generated::k8s::io::api::core::v1 as core_v1;
 pub use generated::k8s::io::api::node::v1 as node_v1;
 pub use generated::k8s::io::api::policy::v1 as policy_v1;
+pub use generated::k8s::io::api::resource::v1 as resource_v1;
 pub use generated::k8s::io::api::scheduling::v1 as scheduling_v1;
 pub use generated::k8s::io::api::storage::v1 as storage_v1;
 pub use generated::k8s::io::apimachinery::pkg::apis::meta::v1 as meta_v1;

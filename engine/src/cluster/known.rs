@@ -156,6 +156,7 @@ pub(super) fn is_same(pod: &Pod, known: &Known<'_>) -> bool {
         && Arc::ptr_eq(&new.shape, &old.shape)
         && Arc::ptr_eq(&new.population, &old.population)
         && new.volumes == old.volumes
+        && new.device_claims == old.device_claims
         && new.resized == old.resized
         && new.preemption == old.preemption
         && Arc::ptr_eq(&new.drainability, &old.drainability)
@@ -194,6 +195,24 @@ mod tests {
         let pods = [pod("a", "n1"), pod("b", "n1"), pod("c", "n2")];
         cluster.apply([node("n1"), node("n2")].into_iter().chain(pods).collect());
         cluster.snapshot()
+    }
+
+    /// A claim that was made for a pod is news, though only the status has changed.
+    #[test]
+    fn a_claim_that_was_made_is_news() {
+        let cluster = Cluster::new();
+        let compile = |status: &str| {
+            let json = format!(
+                r#"{{"metadata": {{"name": "a"}}, "spec": {{"resourceClaims":
+                    [{{"name": "gpu", "resourceClaimTemplateName": "t"}}]}}, "status": {status}}}"#
+            );
+            cluster.compile_pod(&serde_json::from_str(&json).unwrap()).unwrap()
+        };
+        let pod = compile("{}");
+        let known = Known { pod: &pod, place: PodPlace::Pending, assumed: None };
+        assert!(is_same(&compile("{}"), &known));
+        let made = r#"{"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "a-gpu"}]}"#;
+        assert!(!is_same(&compile(made), &known));
     }
 
     /// Hashes may collide, but names do not.

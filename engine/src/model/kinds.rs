@@ -9,7 +9,7 @@
 ///
 /// * `upsert`: the field of `Delta.change` in `berth/v1/cluster.proto`, as its Rust variant.
 /// * `wakes`: the event by which a change of an object wakes pending pods, a constant of the server's `Changes`; `NONE`
-///   for kinds that only the creation of a pod reads.
+///   for kinds that no placement reads.
 /// * `recorded`: the field of a recorded conformance case, in snake case.
 /// * `name`, `api_version`, `plural`, `namespaced`: the kind as the API server has it.
 #[macro_export]
@@ -86,6 +86,23 @@ macro_rules! object_kinds {
             ResourceQuota(berth_proto::core_v1::ResourceQuota) {
                 upsert: UpsertResourceQuota, wakes: NONE, recorded: resource_quotas,
                 name: "ResourceQuota", api_version: "v1", plural: "resourcequotas", namespaced: true
+            }
+            DeviceClass(berth_proto::resource_v1::DeviceClass) {
+                upsert: UpsertDeviceClass, wakes: NONE, recorded: device_classes,
+                name: "DeviceClass", api_version: "resource.k8s.io/v1", plural: "deviceclasses", namespaced: false
+            }
+            ResourceSlice(berth_proto::resource_v1::ResourceSlice) {
+                upsert: UpsertResourceSlice, wakes: NONE, recorded: resource_slices,
+                name: "ResourceSlice", api_version: "resource.k8s.io/v1", plural: "resourceslices", namespaced: false
+            }
+            ResourceClaim(berth_proto::resource_v1::ResourceClaim) {
+                upsert: UpsertResourceClaim, wakes: NONE, recorded: resource_claims,
+                name: "ResourceClaim", api_version: "resource.k8s.io/v1", plural: "resourceclaims", namespaced: true
+            }
+            ResourceClaimTemplate(berth_proto::resource_v1::ResourceClaimTemplate) {
+                upsert: UpsertResourceClaimTemplate, wakes: NONE, recorded: resource_claim_templates,
+                name: "ResourceClaimTemplate", api_version: "resource.k8s.io/v1", plural: "resourceclaimtemplates",
+                namespaced: true
             }
         }
     };

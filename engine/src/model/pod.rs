@@ -10,6 +10,7 @@ use rustc_hash::FxBuildHasher;
 use super::Model;
 use super::ModelError;
 use super::controller::{ControllerId, ControllerKey};
+use super::device::pod_claims::PodDeviceClaims;
 use super::drainability::Drainability;
 use super::intern::Lease;
 use super::key::{ClaimKey, PodKey};
@@ -40,6 +41,8 @@ pub(crate) struct PodFacts {
     pub(crate) controller: Option<ControllerId>,
     /// The pod's volumes; `None` where placement reads none of them.
     pub(crate) volumes: Option<Arc<PodVolumes>>,
+    /// The pod's claims for devices; `None` for a pod without any.
+    pub(crate) device_claims: Option<Arc<PodDeviceClaims>>,
     /// The pod's footprint on its node where the status differs from the spec (S-FIT-5).
     pub(crate) resized: Option<Arc<Footprint>>,
     pub(crate) preemption: PreemptionFacts,
@@ -109,6 +112,7 @@ impl Pod {
             population,
             resized,
             volumes: PodVolumes::compile(&spec.volumes, &key, model.names()),
+            device_claims: PodDeviceClaims::compile(pod),
             preemption: PreemptionFacts::compile(pod, spec, model)?,
             drainability: Drainability::compile(metadata, spec, names)
                 .shared(model.drainabilities(), names),

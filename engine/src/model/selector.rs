@@ -77,6 +77,14 @@ impl NodeSelector {
             names: narrow(&selector.node_selector_terms, names),
         }
     }
+
+    /// The first fault of a selector, for readers that refuse a selector with a term that does not parse.
+    pub(crate) fn fault(selector: &core_v1::NodeSelector) -> Option<ModelError> {
+        selector.node_selector_terms.iter().enumerate().find_map(|(i, term)| {
+            let checked = if is_empty(term) { Ok(()) } else { check_term(term) };
+            checked.err().map(|error| error.under(&format!("nodeSelectorTerms[{i}]")))
+        })
+    }
 }
 
 impl NodePreferences {

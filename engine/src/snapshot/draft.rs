@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use imbl::OrdSet;
 
 use super::Snapshot;
+use super::devices::Devices;
 use super::indexed::Indexed;
 use super::node_table::ImageState;
 use super::objects::Objects;
@@ -294,6 +295,12 @@ impl Draft {
 impl AsMut<Objects> for Snapshot {
     fn as_mut(&mut self) -> &mut Objects {
         &mut self.objects
+    }
+}
+
+impl AsMut<Devices> for Snapshot {
+    fn as_mut(&mut self) -> &mut Devices {
+        &mut self.devices
     }
 }
 

@@ -6,6 +6,7 @@ use imbl::OrdMap;
 
 use super::indexed::Indexed;
 use crate::model::controller::{Controller, ControllerKey};
+use crate::model::device::template::ResourceClaimTemplate;
 use crate::model::disruption_budget::DisruptionBudget;
 use crate::model::intern::Symbol;
 use crate::model::label::Labels;
@@ -217,7 +218,7 @@ impl Indexed for DisruptionBudget {
     }
 }
 
-/// Kinds that only the creation of a pod or claim reads. They are few and found by key, so they have no other index.
+/// Kinds that only the creation of a pod or claim reads, and templates. They are few and found by key, so they have no other index.
 macro_rules! found_by_key {
     ($($facts:ty),+) => {
         $(impl Indexed for $facts {
@@ -228,7 +229,7 @@ macro_rules! found_by_key {
     };
 }
 
-found_by_key!(PriorityClass, LimitRange, RuntimeClass, ResourceQuota);
+found_by_key!(PriorityClass, LimitRange, RuntimeClass, ResourceQuota, ResourceClaimTemplate);
 
 /// The index key of a service; `None` for one without a selector, which adds nothing to any pod's selector.
 fn service_key(service: &Service) -> Option<(Symbol, Symbol, Symbol, Symbol)> {

@@ -40,13 +40,19 @@ pub(crate) fn message_below(field: &FieldDescriptor) -> Option<MessageDescriptor
 
 /// A message with a form of its own in JSON.
 pub(crate) fn is_scalar(message: &MessageDescriptor) -> bool {
-    ["Quantity", "Time", "MicroTime", "IntOrString"].contains(&message.name())
+    ["Quantity", "Time", "MicroTime", "IntOrString", "RawExtension"].contains(&message.name())
 }
 
 /// A message without a level of its own in JSON, where empty and absent are the same (W-JS-3).
 pub(crate) fn is_inlined(message: &MessageDescriptor) -> bool {
-    ["EphemeralContainerCommon", "PersistentVolumeSource", "ProbeHandler", "VolumeSource"]
-        .contains(&message.name())
+    [
+        "DeviceConfiguration",
+        "EphemeralContainerCommon",
+        "PersistentVolumeSource",
+        "ProbeHandler",
+        "VolumeSource",
+    ]
+    .contains(&message.name())
 }
 
 /// `Message.field`, as the lists of known differences name it.

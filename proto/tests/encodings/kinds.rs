@@ -2,7 +2,9 @@
 
 use std::fmt::Debug;
 
-use berth_proto::{apps_v1, batch_v1, core_v1, node_v1, policy_v1, scheduling_v1, storage_v1};
+use berth_proto::{
+    apps_v1, batch_v1, core_v1, node_v1, policy_v1, resource_v1, scheduling_v1, storage_v1,
+};
 use k8s_openapi::List;
 use k8s_openapi::api as openapi;
 use k8s_pb::api as pb;
@@ -68,7 +70,7 @@ pub(crate) fn kind(name: &str) -> &'static Kind {
 }
 
 /// The objects, then their lists.
-pub(crate) static KINDS: [Kind; 49] = [
+pub(crate) static KINDS: [Kind; 57] = [
     Kind::of::<core_v1::Pod, pb::core::v1::Pod, openapi::core::v1::Pod>("k8s.io.api.core.v1.Pod"),
     Kind::of::<core_v1::Node, pb::core::v1::Node, openapi::core::v1::Node>(
         "k8s.io.api.core.v1.Node",
@@ -158,6 +160,26 @@ pub(crate) static KINDS: [Kind; 49] = [
     Kind::of::<node_v1::RuntimeClass, pb::node::v1::RuntimeClass, openapi::node::v1::RuntimeClass>(
         "k8s.io.api.node.v1.RuntimeClass",
     ),
+    Kind::of::<
+        resource_v1::ResourceClaim,
+        pb::resource::v1::ResourceClaim,
+        openapi::resource::v1::ResourceClaim,
+    >("k8s.io.api.resource.v1.ResourceClaim"),
+    Kind::of::<
+        resource_v1::ResourceClaimTemplate,
+        pb::resource::v1::ResourceClaimTemplate,
+        openapi::resource::v1::ResourceClaimTemplate,
+    >("k8s.io.api.resource.v1.ResourceClaimTemplate"),
+    Kind::of::<
+        resource_v1::ResourceSlice,
+        pb::resource::v1::ResourceSlice,
+        openapi::resource::v1::ResourceSlice,
+    >("k8s.io.api.resource.v1.ResourceSlice"),
+    Kind::of::<
+        resource_v1::DeviceClass,
+        pb::resource::v1::DeviceClass,
+        openapi::resource::v1::DeviceClass,
+    >("k8s.io.api.resource.v1.DeviceClass"),
     Kind::of::<core_v1::PodList, pb::core::v1::PodList, List<openapi::core::v1::Pod>>(
         "k8s.io.api.core.v1.PodList",
     ),
@@ -268,4 +290,24 @@ pub(crate) static KINDS: [Kind; 49] = [
         pb::node::v1::RuntimeClassList,
         List<openapi::node::v1::RuntimeClass>,
     >("k8s.io.api.node.v1.RuntimeClassList"),
+    Kind::of::<
+        resource_v1::ResourceClaimList,
+        pb::resource::v1::ResourceClaimList,
+        List<openapi::resource::v1::ResourceClaim>,
+    >("k8s.io.api.resource.v1.ResourceClaimList"),
+    Kind::of::<
+        resource_v1::ResourceClaimTemplateList,
+        pb::resource::v1::ResourceClaimTemplateList,
+        List<openapi::resource::v1::ResourceClaimTemplate>,
+    >("k8s.io.api.resource.v1.ResourceClaimTemplateList"),
+    Kind::of::<
+        resource_v1::ResourceSliceList,
+        pb::resource::v1::ResourceSliceList,
+        List<openapi::resource::v1::ResourceSlice>,
+    >("k8s.io.api.resource.v1.ResourceSliceList"),
+    Kind::of::<
+        resource_v1::DeviceClassList,
+        pb::resource::v1::DeviceClassList,
+        List<openapi::resource::v1::DeviceClass>,
+    >("k8s.io.api.resource.v1.DeviceClassList"),
 ];

@@ -24,7 +24,12 @@ fn through_k8s_pb(kind: &Kind, ours: &[u8]) -> Vec<u8> {
 #[test]
 fn every_kind_has_its_twins() {
     for message in kubernetes_messages() {
-        let is_part = ["JobTemplateSpec", "PersistentVolumeClaimTemplate", "PodTemplateSpec"];
+        let is_part = [
+            "JobTemplateSpec",
+            "PersistentVolumeClaimTemplate",
+            "PodTemplateSpec",
+            "ResourceClaimTemplateSpec",
+        ];
         let is_object =
             message.get_field_by_name("metadata").is_some() && !is_part.contains(&message.name());
         assert_eq!(

@@ -13,10 +13,12 @@ use crate::kinds::KINDS;
 /// Messages that are always present, because Kubernetes' schema requires them and `k8s-openapi` writes them even if
 /// they are absent. The same holds for the one required field of an inlined message, because writing it creates the
 /// message.
-const ALWAYS: [&str; 27] = [
+const ALWAYS: [&str; 37] = [
     "Binding.target",
     "CSIDriver.spec",
     "CSINode.spec",
+    "CapacityRequestPolicyRange.min",
+    "Counter.value",
     "CronJob.spec",
     "CronJobSpec.jobTemplate",
     "DaemonSetSpec.selector",
@@ -24,14 +26,22 @@ const ALWAYS: [&str; 27] = [
     "Deployment.spec",
     "DeploymentSpec.selector",
     "DeploymentSpec.template",
+    "DeviceCapacity.value",
+    "DeviceClass.spec",
     "EphemeralContainer.ephemeralContainerCommon",
     "EphemeralContainerCommon.name",
     "HTTPGetAction.port",
     "JobSpec.template",
     "NodeAffinity.requiredDuringSchedulingIgnoredDuringExecution",
+    "OpaqueDeviceConfiguration.parameters",
     "PersistentVolumeClaimTemplate.spec",
     "PreferredSchedulingTerm.preference",
     "ReplicaSetSpec.selector",
+    "ResourceClaim.spec",
+    "ResourceClaimTemplate.spec",
+    "ResourceClaimTemplateSpec.spec",
+    "ResourceSlice.spec",
+    "ResourceSliceSpec.pool",
     "StatefulSetSpec.selector",
     "StatefulSetSpec.template",
     "TCPSocketAction.port",
@@ -152,6 +162,11 @@ impl Random {
             Kind::Int32 => Value::I32(-7),
             Kind::Int64 => Value::I64(i64::MIN),
             Kind::Message(message) if is_scalar(&message) => self.scalar(&message),
+            // An entry of a map has no bytes for an empty message.
+            Kind::Message(message) if field.is_map() => {
+                let first: Vec<FieldDescriptor> = message.fields().take(1).collect();
+                Value::Message(self.along(&message, &first))
+            }
             Kind::Message(message) => Value::Message(self.along(&message, &[])),
             kind => panic!("{}: no value for a field of kind {kind:?}", label(field)),
         }
@@ -182,6 +197,12 @@ impl Random {
             // Years 1970 to 9999, what both JSON writers accept.
             "Time" => value
                 .set_field_by_name("seconds", Value::I64((self.next() % 253_000_000_000) as i64)),
+            // Keys in order, because `k8s-openapi` sorts them.
+            "RawExtension" => {
+                let texts = ["{}", "[]", r#"{"a":[1,"x",null],"b":{"c":true}}"#];
+                let raw = self.pick(&texts).as_bytes().to_vec();
+                value.set_field_by_name("raw", Value::Bytes(raw.into()));
+            }
             // The type is always written (W-PB-10).
             "IntOrString" if self.below(2) == 0 => {
                 value.set_field_by_name("type", Value::I64(0));

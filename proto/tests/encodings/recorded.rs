@@ -120,6 +120,37 @@ fn dumped_objects_come_back() {
     assert!(unexpected.is_empty(), "lost: {unexpected:#?}");
 }
 
+/// Every object of the recorded cases of dynamic resource allocation is unchanged after a round trip through our types.
+#[test]
+fn objects_of_dynamic_resource_allocation_come_back() {
+    let Some(folder) = recorded::find("conformance-dra") else { return };
+    let mut lost = BTreeSet::new();
+    let mut n_objects = BTreeMap::new();
+    for suite in ["basic", "capacity", "extended", "odd", "partitionable", "prioritized", "taints"]
+    {
+        let path = folder.join(format!("dra-{suite}.jsonl.gz"));
+        for line in text(&path).lines() {
+            let case: Value = serde_json::from_str(line).unwrap();
+            for (list, kind) in [
+                ("deviceClasses", "DeviceClass"),
+                ("resourceSlices", "ResourceSlice"),
+                ("resourceClaims", "ResourceClaim"),
+            ] {
+                let known = crate::kinds::kind(&format!("k8s.io.api.resource.v1.{kind}"));
+                for item in case["cluster"][list].as_array().into_iter().flatten() {
+                    *n_objects.entry(kind).or_insert(0) += 1;
+                    let protobuf = (known.from_json)(item.to_string().as_bytes()).unwrap();
+                    let written = (known.to_json)(&(known.recode)(&protobuf).unwrap());
+                    compare(&mut vec![kind.to_owned()], item, &written, &mut lost);
+                }
+            }
+        }
+    }
+    println!("compared {n_objects:?}");
+    assert!(n_objects["ResourceSlice"] > 1000, "{n_objects:?}");
+    assert!(lost.is_empty(), "lost: {lost:#?}");
+}
+
 /// Checks that `written` has nothing that `item` does not have, and collects in `lost` what is missing in `written`.
 fn compare(path: &mut Vec<String>, item: &Value, written: &Value, lost: &mut BTreeSet<String>) {
     match (item, written) {

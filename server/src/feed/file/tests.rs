@@ -533,6 +533,25 @@ fn an_older_version_is_read_with_a_warning_and_its_meaning() {
     assert_eq!(budget("v1beta1", labels), (true, vec![warning.to_owned()]));
 }
 
+/// W-JS-13: v1beta2 has the shape of v1; that of v1beta1 differs.
+#[test]
+fn devices_of_v1beta2_are_read_and_those_of_v1beta1_refused() {
+    for kind in ["DeviceClass", "ResourceSlice", "ResourceClaim", "ResourceClaimTemplate"] {
+        let text = |version: &str| {
+            format!(
+                r#"{{"apiVersion": "resource.k8s.io/{version}", "kind": "{kind}", "metadata": {{"name": "x"}}}}"#
+            )
+        };
+        let older = parse_text(&text("v1beta2"));
+        assert_eq!((older.objects.len(), older.warnings.lines().count()), (1, 1), "{kind}");
+        let expected = format!(
+            "dump:1 (document 0): {kind} `x`: `apiVersion`: `resource.k8s.io/v1beta1` is not read; a `{kind}` is of \
+             `resource.k8s.io/v1`"
+        );
+        assert_eq!(refused(&text("v1beta1")), [expected]);
+    }
+}
+
 #[test]
 fn flow_style_is_yaml_when_it_is_not_json() {
     let names = |text: &str| places(&parse_text(text));

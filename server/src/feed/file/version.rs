@@ -11,10 +11,18 @@ pub(super) struct Older {
 }
 
 /// The versions, whose fields have the names of the current one.
-static OLDER: [Older; 3] = [
+static OLDER: [Older; 7] = [
     Older { kind: "PodDisruptionBudget", api_version: "policy/v1beta1", convert: empty_is_none },
     Older { kind: "PriorityClass", api_version: "scheduling.k8s.io/v1alpha1", convert: as_it_is },
     Older { kind: "PriorityClass", api_version: "scheduling.k8s.io/v1beta1", convert: as_it_is },
+    Older { kind: "DeviceClass", api_version: "resource.k8s.io/v1beta2", convert: as_it_is },
+    Older { kind: "ResourceSlice", api_version: "resource.k8s.io/v1beta2", convert: as_it_is },
+    Older { kind: "ResourceClaim", api_version: "resource.k8s.io/v1beta2", convert: as_it_is },
+    Older {
+        kind: "ResourceClaimTemplate",
+        api_version: "resource.k8s.io/v1beta2",
+        convert: as_it_is,
+    },
 ];
 
 /// The older version of `kind` that `api_version` names, if it is read.

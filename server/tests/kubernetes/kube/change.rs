@@ -142,6 +142,7 @@ fn others(value: &str) -> Vec<Other> {
         ),
     ];
     others.extend(of_creation(value));
+    others.extend(of_devices(value));
     assert_eq!(others.len(), ObjectKind::ALL.len());
     others
 }
@@ -168,6 +169,24 @@ fn of_creation(value: &str) -> [Other; 4] {
             json!({"handler": value, "scheduling": {"nodeSelector": {"app": value}}}),
         ),
         ("v1", "ResourceQuota", true, json!({"spec": {"hard": {(format!("count/{value}")): "1"}}})),
+    ]
+}
+
+/// Kinds of dynamic resource allocation.
+fn of_devices(value: &str) -> [Other; 4] {
+    const VERSION: &str = "resource.k8s.io/v1";
+    let requests = json!({"requests": [{"name": value}]});
+    [
+        (VERSION, "DeviceClass", false, json!({"spec": {"extendedResourceName": value}})),
+        (
+            VERSION,
+            "ResourceSlice",
+            false,
+            json!({"spec": {"driver": value, "devices": [{"name": "d"}],
+                "pool": {"name": "p", "generation": 1, "resourceSliceCount": 1}}}),
+        ),
+        (VERSION, "ResourceClaim", true, json!({"spec": {"devices": requests}})),
+        (VERSION, "ResourceClaimTemplate", true, json!({"spec": {"spec": {"devices": requests}}})),
     ]
 }
 

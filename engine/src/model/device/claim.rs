@@ -1,0 +1,109 @@
+//! ResourceClaim: the devices that it requests, and those that are allocated to it.
+
+use std::sync::Arc;
+
+use berth_proto::{meta_v1, resource_v1};
+
+use super::allocation::{Allocation, DeviceStatus};
+use super::constraint::DeviceConstraint;
+use super::request::DeviceRequest;
+use crate::model::ModelError;
+use crate::model::intern::Interner;
+use crate::model::key::{ClaimKey, ObjectKey};
+use crate::model::object::Compile;
+
+/// Annotation of a claim that stands for extended resources of a pod.
+const IS_EXTENDED: &str = "resource.kubernetes.io/extended-resource-claim";
+
+/// Facts of a claim for devices.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct ResourceClaim {
+    pub(crate) key: ClaimKey,
+    pub(crate) uid: Arc<str>,
+    /// The owner with `controller: true`.
+    pub(crate) controller: Option<ClaimOwner>,
+    /// Whether the annotation says that the claim stands for a pod's extended resources.
+    pub(crate) is_extended: bool,
+    pub(crate) is_deleting: bool,
+    pub(crate) requests: Box<[DeviceRequest]>,
+    pub(crate) constraints: Box<[DeviceConstraint]>,
+    pub(crate) allocation: Option<Allocation>,
+    /// Uids in `status.reservedFor`, in order: the pods that may use the claim.
+    pub(crate) reserved_for: Box<[Arc<str>]>,
+    /// `status.devices`, in order.
+    pub(crate) devices: Box<[DeviceStatus]>,
+    /// The claim as it was fed, for writing it back: with its configuration, finalizers and version.
+    pub(crate) object: Arc<resource_v1::ResourceClaim>,
+}
+
+/// The controller that owns a claim.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct ClaimOwner {
+    pub(crate) name: Arc<str>,
+    pub(crate) uid: Arc<str>,
+}
+
+impl Compile for resource_v1::ResourceClaim {
+    type Facts = ResourceClaim;
+
+    fn compile(
+        &self,
+        metadata: &meta_v1::ObjectMeta,
+        key: &ObjectKey,
+        names: &Interner,
+    ) -> Result<ResourceClaim, ModelError> {
+        let spec = self.spec.as_ref().and_then(|spec| spec.devices.as_ref());
+        let constraints = spec.map_or(&[][..], |devices| &devices.constraints).iter();
+        let status = self.status.as_ref();
+        let allocation = status.and_then(|status| status.allocation.as_ref());
+        let allocation = allocation.map(|allocation| Allocation::compile(allocation, names));
+        let reserved_for = status.map_or(&[][..], |status| &status.reserved_for).iter();
+        let devices = status.map_or(&[][..], |status| &status.devices).iter();
+        let controller = metadata.owner_references.iter().find(|o| o.controller == Some(true));
+        let annotation = metadata.annotations.get(IS_EXTENDED);
+        Ok(ResourceClaim {
+            key: ClaimKey { namespace: key.namespace.clone(), name: key.name.clone() },
+            uid: metadata.uid.as_str().into(),
+            controller: controller.map(|owner| ClaimOwner {
+                name: owner.name.as_str().into(),
+                uid: owner.uid.as_str().into(),
+            }),
+            is_extended: annotation.is_some_and(|value| value == "true"),
+            is_deleting: metadata.deletion_timestamp.is_some(),
+            requests: requests(spec, names).map_err(|error| error.under("spec.devices"))?,
+            constraints: constraints.map(|c| DeviceConstraint::compile(c, names)).collect(),
+            allocation: allocation.transpose().map_err(|error| error.under("status.allocation"))?,
+            reserved_for: reserved_for.map(|consumer| consumer.uid.as_str().into()).collect(),
+            devices: devices.map(|status| DeviceStatus::compile(status, names)).collect(),
+            object: Arc::new(self.clone()),
+        })
+    }
+}
+
+impl ResourceClaim {
+    /// Whether the claim was made for the pod of this uid. Kind and name of the owner are not compared (S-DRA-12).
+    pub(crate) fn is_owned_by(&self, pod_uid: &str) -> bool {
+        self.controller.as_ref().is_some_and(|owner| *owner.uid == *pod_uid)
+    }
+}
+
+/// Checks that the quantities of a specification can be read.
+pub(super) fn check_spec(
+    spec: Option<&resource_v1::ResourceClaimSpec>,
+    names: &Interner,
+) -> Result<(), ModelError> {
+    let devices = spec.and_then(|spec| spec.devices.as_ref());
+    requests(devices, names).map(drop).map_err(|error| error.under("devices"))
+}
+
+fn requests(
+    devices: Option<&resource_v1::DeviceClaim>,
+    names: &Interner,
+) -> Result<Box<[DeviceRequest]>, ModelError> {
+    let requests = devices.map_or(&[][..], |devices| &devices.requests).iter().enumerate();
+    let compile = |(i, request)| {
+        let compiled = DeviceRequest::compile(request, names);
+        compiled.map_err(|error| error.under(&format!("requests[{i}]")))
+    };
+    requests.map(compile).collect()
+}

@@ -1,0 +1,148 @@
+//! Requests of a claim: how many devices of which class, and what each of them has to be.
+
+use std::sync::Arc;
+
+use berth_proto::resource_v1;
+
+use super::amount::{NotedAmount, amounts};
+use super::text::shared;
+use super::toleration::DeviceToleration;
+use crate::model::ModelError;
+use crate::model::intern::Interner;
+
+/// A request of a claim. A valid one has either `exactly` or alternatives.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct DeviceRequest {
+    pub(crate) name: Arc<str>,
+    pub(crate) exactly: Option<DeviceDemand>,
+    /// Alternatives, of which the first that can be allocated is taken.
+    pub(crate) first_available: Box<[DeviceAlternative]>,
+}
+
+/// An alternative of a request (a subrequest).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct DeviceAlternative {
+    pub(crate) name: Arc<str>,
+    pub(crate) demand: DeviceDemand,
+}
+
+/// The devices that a request or an alternative asks for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct DeviceDemand {
+    /// Name of the class; empty where it is missing.
+    pub(crate) class: Arc<str>,
+    pub(crate) selectors: Box<[DeviceSelector]>,
+    pub(crate) mode: AllocationMode,
+    pub(crate) count: i64,
+    pub(crate) is_admin: bool,
+    pub(crate) tolerations: Box<[DeviceToleration]>,
+    /// Amounts asked of each device, by the name of the capacity.
+    pub(crate) capacity: Box<[(Arc<str>, NotedAmount)]>,
+}
+
+/// A condition on a device: the text of an expression, or `None` for a selector without one.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct DeviceSelector(pub(crate) Option<Arc<str>>);
+
+/// Number of devices that a request asks for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum AllocationMode {
+    ExactCount,
+    All,
+    /// Another word, or none.
+    Unknown(Arc<str>),
+}
+
+impl DeviceRequest {
+    /// Compiles a request; errors begin at its own fields.
+    pub(super) fn compile(
+        request: &resource_v1::DeviceRequest,
+        names: &Interner,
+    ) -> Result<DeviceRequest, ModelError> {
+        let exactly = request.exactly.as_ref();
+        let exactly = exactly.map(|exactly| DeviceDemand::exactly(exactly, names)).transpose();
+        let alternatives = request.first_available.iter().enumerate();
+        let alternative = |(i, alternative)| {
+            let compiled = DeviceAlternative::compile(alternative, names);
+            compiled.map_err(|error| error.under(&format!("firstAvailable[{i}]")))
+        };
+        Ok(DeviceRequest {
+            name: shared(&request.name, names),
+            exactly: exactly.map_err(|error| error.under("exactly"))?,
+            first_available: alternatives.map(alternative).collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+impl DeviceAlternative {
+    fn compile(
+        alternative: &resource_v1::DeviceSubRequest,
+        names: &Interner,
+    ) -> Result<DeviceAlternative, ModelError> {
+        let capacity = requested(alternative.capacity.as_ref(), names)?;
+        Ok(DeviceAlternative {
+            name: shared(&alternative.name, names),
+            demand: DeviceDemand {
+                class: shared(&alternative.device_class_name, names),
+                selectors: selectors(&alternative.selectors),
+                mode: AllocationMode::of(&alternative.allocation_mode),
+                count: alternative.count,
+                is_admin: false,
+                tolerations: tolerations(&alternative.tolerations, names),
+                capacity,
+            },
+        })
+    }
+}
+
+impl DeviceDemand {
+    fn exactly(
+        request: &resource_v1::ExactDeviceRequest,
+        names: &Interner,
+    ) -> Result<DeviceDemand, ModelError> {
+        Ok(DeviceDemand {
+            class: shared(&request.device_class_name, names),
+            selectors: selectors(&request.selectors),
+            mode: AllocationMode::of(&request.allocation_mode),
+            count: request.count,
+            is_admin: request.admin_access == Some(true),
+            tolerations: tolerations(&request.tolerations, names),
+            capacity: requested(request.capacity.as_ref(), names)?,
+        })
+    }
+}
+
+impl AllocationMode {
+    fn of(word: &str) -> AllocationMode {
+        match word {
+            "ExactCount" => AllocationMode::ExactCount,
+            "All" => AllocationMode::All,
+            other => AllocationMode::Unknown(other.into()),
+        }
+    }
+}
+
+/// The expressions of selectors, in order.
+pub(super) fn selectors(list: &[resource_v1::DeviceSelector]) -> Box<[DeviceSelector]> {
+    let expression = |selector: &resource_v1::DeviceSelector| {
+        DeviceSelector(selector.cel.as_ref().map(|cel| cel.expression.as_str().into()))
+    };
+    list.iter().map(expression).collect()
+}
+
+fn tolerations(
+    list: &[resource_v1::DeviceToleration],
+    names: &Interner,
+) -> Box<[DeviceToleration]> {
+    list.iter().map(|toleration| DeviceToleration::compile(toleration, names)).collect()
+}
+
+fn requested(
+    capacity: Option<&resource_v1::CapacityRequirements>,
+    names: &Interner,
+) -> Result<Box<[(Arc<str>, NotedAmount)]>, ModelError> {
+    match capacity {
+        Some(capacity) => amounts(&capacity.requests, "capacity.requests", names),
+        None => Ok(Box::default()),
+    }
+}

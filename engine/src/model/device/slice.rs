@@ -1,0 +1,87 @@
+//! ResourceSlice: a part of a driver's pool of devices.
+
+use berth_proto::{meta_v1, resource_v1};
+
+use super::id::{PoolKey, SliceKey};
+use super::node_selection::NodeSelection;
+use super::published::{CounterSet, Device};
+use super::text::shared;
+use crate::model::ModelError;
+use crate::model::intern::Interner;
+use crate::model::key::ObjectKey;
+use crate::model::object::Compile;
+
+/// Facts of a slice.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct ResourceSlice {
+    pub(crate) key: SliceKey,
+    /// Number of slices that the pool has in this generation.
+    pub(crate) slice_count: i64,
+    /// The nodes that can use the slice's devices.
+    pub(crate) nodes: NodeSelection,
+    /// Whether each device has a node selection of its own.
+    pub(crate) is_per_device: bool,
+    /// Devices in the order of the search (S-DRA-38).
+    pub(crate) devices: Box<[Device]>,
+    /// Counters that devices of the whole pool draw from.
+    pub(crate) shared_counters: Box<[CounterSet]>,
+}
+
+impl Compile for resource_v1::ResourceSlice {
+    type Facts = ResourceSlice;
+
+    fn compile(
+        &self,
+        _: &meta_v1::ObjectMeta,
+        key: &ObjectKey,
+        names: &Interner,
+    ) -> Result<ResourceSlice, ModelError> {
+        let Some(spec) = &self.spec else {
+            return Err(ModelError::new("spec", "is missing"));
+        };
+        ResourceSlice::compile(spec, key, names).map_err(|error| error.under("spec"))
+    }
+}
+
+impl ResourceSlice {
+    fn compile(
+        spec: &resource_v1::ResourceSliceSpec,
+        key: &ObjectKey,
+        names: &Interner,
+    ) -> Result<ResourceSlice, ModelError> {
+        let pool = spec.pool.as_ref();
+        let pool_name = pool.map_or("", |pool| &pool.name);
+        let devices = spec.devices.iter().enumerate().map(|(i, device)| {
+            let compiled = Device::compile(device, &spec.driver, pool_name, names);
+            compiled.map_err(|error| error.under(&format!("devices[{i}]")))
+        });
+        let counters = spec.shared_counters.iter().enumerate().map(|(i, set)| {
+            let compiled = CounterSet::compile(&set.name, &set.counters, names);
+            compiled.map_err(|error| error.under(&format!("sharedCounters[{i}]")))
+        });
+        let selector = spec.node_selector.as_ref();
+        let nodes =
+            NodeSelection::compile(spec.node_name.as_ref(), spec.all_nodes, selector, names);
+        Ok(ResourceSlice {
+            key: SliceKey {
+                pool: PoolKey {
+                    driver: shared(&spec.driver, names),
+                    pool: shared(pool_name, names),
+                },
+                generation: pool.map_or(0, |pool| pool.generation),
+                name: key.name.clone(),
+            },
+            slice_count: pool.map_or(0, |pool| pool.resource_slice_count),
+            nodes,
+            is_per_device: spec.per_device_node_selection == Some(true),
+            devices: devices.collect::<Result<_, _>>()?,
+            shared_counters: counters.collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// Whether every node has to look at the slice: it is for no node in particular, or the counters of its pool are
+    /// in it (S-DRA-30).
+    pub(crate) fn concerns_every_node(&self) -> bool {
+        self.nodes.node.is_none() || !self.shared_counters.is_empty()
+    }
+}
