@@ -23,6 +23,7 @@ mod snapshot;
 mod cluster;
 mod model;
 mod policy;
+pub mod cel;
 mod plugin;
 mod kernel;
 mod error;

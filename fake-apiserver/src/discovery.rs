@@ -119,6 +119,6 @@ mod tests {
             assert!(names.contains(&json!(row.plural)), "{}", row.plural);
         }
         assert!(respond("/apis/apps/v2").is_none() && respond("/api/v1/pods").is_none());
-        assert_eq!(groups().len(), 9);
+        assert_eq!(groups().len(), 10);
     }
 }

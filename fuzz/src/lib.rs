@@ -21,6 +21,7 @@ mod work;
 mod world;
 
 pub mod admission;
+pub mod cel;
 pub mod configuration;
 pub mod dump;
 pub mod duration;
@@ -71,6 +72,7 @@ macro_rules! targets {
 /// All targets, by name.
 pub const TARGETS: &[Target] = targets![
     admission, "json.dict", 3_000;
+    cel, "cel.dict", 5_000;
     configuration, "yaml.dict", 2_000;
     dump, "yaml.dict", 5_000;
     duration, "", 20_000;

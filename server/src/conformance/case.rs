@@ -289,6 +289,6 @@ mod tests {
         ] {
             assert!(read(unknown).is_err(), "{unknown}");
         }
-        assert!(serde_json::from_str::<ClusterObjects>(r#"{"resourceClaims": []}"#).is_err());
+        assert!(serde_json::from_str::<ClusterObjects>(r#"{"podGroups": []}"#).is_err());
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use berth_proto::resource_v1;
 
-use super::amount::{NotedAmount, amounts};
+use super::amount::{NamedAmounts, amounts};
 use super::id::DeviceId;
 use super::node_selection::DeviceNodeSelector;
 use super::text::{shared, shared_list};
@@ -34,7 +34,7 @@ pub(crate) struct AllocatedDevice {
     /// exclusively.
     pub(crate) share: Option<Arc<str>>,
     /// Amounts taken of the device's capacities, by name; they count only for a share.
-    pub(crate) consumed: Box<[(Arc<str>, NotedAmount)]>,
+    pub(crate) consumed: NamedAmounts,
     pub(crate) binding_conditions: Box<[Arc<str>]>,
     pub(crate) binding_failure_conditions: Box<[Arc<str>]>,
 }

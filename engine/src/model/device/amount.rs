@@ -39,11 +39,14 @@ impl NotedAmount {
 }
 
 /// Amounts by name, in the order of names.
+pub(crate) type NamedAmounts = Box<[(Arc<str>, NotedAmount)]>;
+
+/// Compiles amounts by name.
 pub(super) fn amounts(
     list: &BTreeMap<String, Quantity>,
     field: &str,
     names: &Interner,
-) -> Result<Box<[(Arc<str>, NotedAmount)]>, ModelError> {
+) -> Result<NamedAmounts, ModelError> {
     let amount = |(name, quantity): (&String, &Quantity)| {
         let at = || format!("{field}[{}]", clip(name));
         Ok((shared(name, names), NotedAmount::compile(Some(quantity), at)?))

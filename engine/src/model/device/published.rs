@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use berth_proto::resource_v1;
 
-use super::amount::NotedAmount;
+use super::amount::{NamedAmounts, NotedAmount};
 use super::id::DeviceId;
 use super::node_selection::NodeSelection;
 use super::text::{shared, shared_list};
@@ -77,7 +77,7 @@ pub(crate) struct RequestRange {
 pub(crate) struct CounterSet {
     pub(crate) name: Arc<str>,
     /// Amounts by counter, in the order of names.
-    pub(crate) counters: Box<[(Arc<str>, NotedAmount)]>,
+    pub(crate) counters: NamedAmounts,
 }
 
 impl Device {

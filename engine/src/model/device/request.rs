@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use berth_proto::resource_v1;
 
-use super::amount::{NotedAmount, amounts};
+use super::amount::{NamedAmounts, amounts};
 use super::text::shared;
 use super::toleration::DeviceToleration;
 use crate::model::ModelError;
@@ -37,7 +37,7 @@ pub(crate) struct DeviceDemand {
     pub(crate) is_admin: bool,
     pub(crate) tolerations: Box<[DeviceToleration]>,
     /// Amounts asked of each device, by the name of the capacity.
-    pub(crate) capacity: Box<[(Arc<str>, NotedAmount)]>,
+    pub(crate) capacity: NamedAmounts,
 }
 
 /// A condition on a device: the text of an expression, or `None` for a selector without one.
@@ -140,7 +140,7 @@ fn tolerations(
 fn requested(
     capacity: Option<&resource_v1::CapacityRequirements>,
     names: &Interner,
-) -> Result<Box<[(Arc<str>, NotedAmount)]>, ModelError> {
+) -> Result<NamedAmounts, ModelError> {
     match capacity {
         Some(capacity) => amounts(&capacity.requests, "capacity.requests", names),
         None => Ok(Box::default()),

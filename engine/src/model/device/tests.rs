@@ -20,26 +20,26 @@ fn compile<T: Compile>(kind: ObjectKind, object: &T, json: &Value) -> Result<T::
     object.compile(&metadata, &ObjectKey::new(kind, "shop", "x"), &Interner::new())
 }
 
-fn claim(json: Value) -> Result<ResourceClaim, ModelError> {
+fn claim(json: &Value) -> Result<ResourceClaim, ModelError> {
     let claim: resource_v1::ResourceClaim = serde_json::from_value(json.clone()).unwrap();
-    compile(ObjectKind::ResourceClaim, &claim, &json)
+    compile(ObjectKind::ResourceClaim, &claim, json)
 }
 
-fn slice(spec: Value) -> Result<ResourceSlice, ModelError> {
+fn slice(spec: &Value) -> Result<ResourceSlice, ModelError> {
     let json = json!({"metadata": {}, "spec": spec});
     let slice: resource_v1::ResourceSlice = serde_json::from_value(json.clone()).unwrap();
     compile(ObjectKind::ResourceSlice, &slice, &json)
 }
 
-fn class(json: Value) -> Result<DeviceClass, ModelError> {
+fn class(json: &Value) -> Result<DeviceClass, ModelError> {
     let class: resource_v1::DeviceClass = serde_json::from_value(json.clone()).unwrap();
-    compile(ObjectKind::DeviceClass, &class, &json)
+    compile(ObjectKind::DeviceClass, &class, json)
 }
 
-fn template(json: Value) -> Result<ResourceClaimTemplate, ModelError> {
+fn template(json: &Value) -> Result<ResourceClaimTemplate, ModelError> {
     let template: resource_v1::ResourceClaimTemplate =
         serde_json::from_value(json.clone()).unwrap();
-    compile(ObjectKind::ResourceClaimTemplate, &template, &json)
+    compile(ObjectKind::ResourceClaimTemplate, &template, json)
 }
 
 /// Every object of the recorded cases compiles, also those that no API server would store.
@@ -52,18 +52,16 @@ fn every_recorded_object_compiles() {
             let case: Value = serde_json::from_str(line).unwrap();
             let cluster = &case["cluster"];
             let of = |list: &str| cluster[list].as_array().cloned().unwrap_or_default();
-            of("deviceClasses").into_iter().for_each(|json| drop(class(json).unwrap()));
-            of("resourceClaims").into_iter().for_each(|json| drop(claim(json).unwrap()));
-            of("resourceSlices")
-                .into_iter()
-                .for_each(|json| drop(slice(json["spec"].clone()).unwrap()));
+            of("deviceClasses").into_iter().for_each(|json| drop(class(&json).unwrap()));
+            of("resourceClaims").into_iter().for_each(|json| drop(claim(&json).unwrap()));
+            of("resourceSlices").into_iter().for_each(|json| drop(slice(&json["spec"]).unwrap()));
         }
     }
 }
 
 #[test]
 fn odd_claims_keep_what_is_odd() {
-    let odd = claim(json!({"metadata": {}, "spec": {"devices": {
+    let odd = claim(&json!({"metadata": {}, "spec": {"devices": {
         "requests": [
             {"name": "a", "exactly": {"allocationMode": "Some", "count": -1, "selectors": [{}, {"cel": {}}],
                 "tolerations": [{"operator": "Like"}, {}, {"operator": "Exists"}]}},
@@ -88,15 +86,15 @@ fn odd_claims_keep_what_is_odd() {
     let rules: Vec<_> = odd.constraints.iter().map(|constraint| constraint.rule.clone()).collect();
     let match_m = ConstraintRule::Match("m".into());
     assert_eq!(rules, [ConstraintRule::Unknown, match_m, ConstraintRule::Distinct("".into())]);
-    assert!(claim(json!({"metadata": {}})).unwrap().requests.is_empty());
-    assert!(class(json!({"metadata": {}})).unwrap().selectors.is_empty());
-    assert!(template(json!({"metadata": {}})).is_ok());
+    assert!(claim(&json!({"metadata": {}})).unwrap().requests.is_empty());
+    assert!(class(&json!({"metadata": {}})).unwrap().selectors.is_empty());
+    assert!(template(&json!({"metadata": {}})).is_ok());
 }
 
 /// S-DRA-12
 #[test]
 fn a_claim_belongs_to_its_controller_by_uid() {
-    let owned = claim(json!({"metadata": {"ownerReferences": [
+    let owned = claim(&json!({"metadata": {"ownerReferences": [
         {"uid": "1", "kind": "Pod"}, {"uid": "2", "kind": "Job", "controller": true}]}}));
     let owned = owned.unwrap();
     assert!(owned.is_owned_by("2") && !owned.is_owned_by("1") && !owned.is_owned_by(""));
@@ -111,7 +109,7 @@ fn a_claim_is_kept_as_it_was_fed() {
                 {"type": "Ready", "status": "True", "reason": "R", "message": "m"}, {"type": "Bad", "status": "Unknown"}]}],
             "allocation": {"allocationTimestamp": "1970-01-01T00:00:09Z",
                 "nodeSelector": {"nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "Is"}]}]}}}});
-    let claim = claim(json).unwrap();
+    let claim = claim(&json).unwrap();
     let written = serde_json::to_value(&*claim.object).unwrap();
     assert_eq!(written["metadata"]["finalizers"], json!(["f"]));
     let config =
@@ -130,7 +128,7 @@ fn a_claim_is_kept_as_it_was_fed() {
 #[test]
 fn a_slice_keeps_devices_in_order_with_their_attributes() {
     let slice = slice(
-        json!({"driver": "d", "pool": {"name": "p", "generation": 3, "resourceSliceCount": 2},
+        &json!({"driver": "d", "pool": {"name": "p", "generation": 3, "resourceSliceCount": 2},
         "nodeName": "", "perDeviceNodeSelection": true, "devices": [
             {"name": "z", "nodeName": "n1", "bindsToNode": true, "allowMultipleAllocations": true,
                 "attributes": {"v": {"version": "1.x"}, "i": {"int": 0}, "b": {"bool": false}, "s": {"string": ""}, "n": {}},
@@ -167,7 +165,7 @@ fn a_slice_keeps_devices_in_order_with_their_attributes() {
 
 #[test]
 fn a_quantity_that_does_not_parse_is_refused_with_its_field() {
-    let refused = |spec: Value| slice(spec).unwrap_err().field;
+    let refused = |spec: Value| slice(&spec).unwrap_err().field;
     let device = |device: Value| refused(json!({"devices": [{}, device]}));
     assert_eq!(
         device(json!({"capacity": {"memory": {"value": "much"}}})),
@@ -194,14 +192,14 @@ fn a_quantity_that_does_not_parse_is_refused_with_its_field() {
     let devices = json!({"requests": [
         {}, {"firstAvailable": [{"capacity": {"requests": {"memory": "x"}}}]}]});
     let field = "devices.requests[1].firstAvailable[0].capacity.requests[memory]";
-    let error = claim(json!({"metadata": {}, "spec": {"devices": devices}})).unwrap_err();
+    let error = claim(&json!({"metadata": {}, "spec": {"devices": devices}})).unwrap_err();
     assert_eq!(error.field, format!("spec.{field}"));
     let error =
-        template(json!({"metadata": {}, "spec": {"spec": {"devices": devices}}})).unwrap_err();
+        template(&json!({"metadata": {}, "spec": {"spec": {"devices": devices}}})).unwrap_err();
     assert_eq!(error.field, format!("spec.spec.{field}"));
     let status =
         json!({"allocation": {"devices": {"results": [{"consumedCapacity": {"m": "x"}}]}}});
-    let error = claim(json!({"metadata": {}, "status": status})).unwrap_err();
+    let error = claim(&json!({"metadata": {}, "status": status})).unwrap_err();
     assert_eq!(error.field, "status.allocation.devices.results[0].consumedCapacity[m]");
     let no_spec = resource_v1::ResourceSlice::default();
     let error = compile(ObjectKind::ResourceSlice, &no_spec, &json!({"metadata": {}}));
