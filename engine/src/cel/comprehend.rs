@@ -14,7 +14,7 @@ use super::evaluate::{Held, Machine, Slot, Step as Stepped, held, strict};
 use super::plan::{Fold, Node, Slots, Step};
 use super::value::{Key, Map, Value};
 
-/// What a macro walks over.
+/// Range of a macro: the list or map that it walks over.
 enum Range {
     List(Arc<[Value]>),
     Map(Arc<Map>),

@@ -113,7 +113,7 @@ pub(crate) struct Qualifier {
     pub(crate) is_optional: bool,
 }
 
-/// What is selected.
+/// Key of a field, an index or a map entry that is selected.
 #[derive(Debug)]
 pub(crate) enum QualifierKey {
     /// A constant text, integer or bool.
@@ -137,7 +137,7 @@ pub(crate) enum Slots {
     Two(usize, usize),
 }
 
-/// What a macro does with each element.
+/// Step of a macro for each element.
 #[derive(Debug)]
 pub(crate) enum Step {
     All(Node),

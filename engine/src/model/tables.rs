@@ -32,7 +32,7 @@ impl Model {
         Model { names: Interner::new(), tables: Arc::default() }
     }
 
-    /// The same tables, with names that are lent to what is compiled here.
+    /// A view of these tables that lends names to what is compiled with it.
     pub(crate) fn lending(&self) -> Model {
         Model { names: self.names.lending(), tables: self.tables.clone() }
     }

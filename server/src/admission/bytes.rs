@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::error::AdmissionError;
+use crate::net::Peer;
 
 /// Size up to which a message is not counted: the number of calls under way bounds what these take together.
 pub(crate) const SMALL: usize = 16 << 10;
@@ -43,6 +44,14 @@ pub(crate) struct Holder {
     pub(crate) connection: usize,
     /// Whether the caller may have all of the budget rather than a share.
     pub(crate) may_have_all: bool,
+}
+
+impl Holder {
+    /// The holder of the bytes of a call of `user` on a connection, with a share.
+    pub(crate) fn of(user: Arc<str>, peer: Option<&Arc<Peer>>) -> Holder {
+        let connection = peer.map_or(0, |peer| Arc::as_ptr(peer) as usize);
+        Holder { user, connection, may_have_all: false }
+    }
 }
 
 /// Some bytes of the budget, given back when this is dropped.
@@ -118,9 +127,7 @@ impl Bytes {
         self.n += n;
         Ok(())
     }
-}
 
-impl Bytes {
     /// Number of bytes.
     pub(crate) fn n(&self) -> usize {
         self.n

@@ -91,12 +91,10 @@ impl Call {
 
     /// Who holds the memory of the call's messages.
     pub(super) fn holder(&self) -> Holder {
-        Holder {
-            user: self.caller.as_ref().map(|caller| caller.user.clone()).unwrap_or_default(),
-            connection: self.peer.as_ref().map_or(0, |peer| Arc::as_ptr(peer) as usize),
-            // cluster-autoscaler names every pod for every option, in up to 128 MiB.
-            may_have_all: self.method.is_of_expander(),
-        }
+        let user = self.caller.as_ref().map(|caller| caller.user.clone()).unwrap_or_default();
+        // cluster-autoscaler names every pod for every option, in up to 128 MiB.
+        let may_have_all = self.method.is_of_expander();
+        Holder { may_have_all, ..Holder::of(user, self.peer.as_ref()) }
     }
 
     /// Authenticates the caller and checks its role; the handler finds the caller in the request's extensions.

@@ -86,11 +86,7 @@ impl Held {
 
 /// The holder of the memory of a request.
 pub(super) fn holder(caller: &Caller, peer: Option<&Arc<Peer>>) -> Holder {
-    Holder {
-        user: caller.user.clone(),
-        connection: peer.map_or(0, |peer| Arc::as_ptr(peer) as usize),
-        may_have_all: false,
-    }
+    Holder::of(caller.user.clone(), peer)
 }
 
 impl Bodies {

@@ -58,9 +58,7 @@ impl Access {
             (None, allowed) => Ok(allowed?),
         }
     }
-}
 
-impl Access {
     /// Checks that the request may change something as far as its `Content-Type` tells.
     ///
     /// # Errors

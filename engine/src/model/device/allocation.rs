@@ -11,7 +11,7 @@ use super::text::{shared, shared_list};
 use crate::model::ModelError;
 use crate::model::intern::Interner;
 
-/// What is allocated to a claim.
+/// Devices allocated to a claim.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Allocation {
     /// Allocated devices, in the order of their allocation.
@@ -39,7 +39,7 @@ pub(crate) struct AllocatedDevice {
     pub(crate) binding_failure_conditions: Box<[Arc<str>]>,
 }
 
-/// What a driver reports of an allocated device.
+/// Status of an allocated device as its driver reports it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct DeviceStatus {
     pub(crate) device: DeviceId,

@@ -11,7 +11,7 @@ use crate::model::object::Compile;
 /// Facts of a template.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct ResourceClaimTemplate {
-    /// What the claims made from the template are like.
+    /// Spec of the claims that are made from the template.
     pub(crate) spec: resource_v1::ResourceClaimTemplateSpec,
 }
 

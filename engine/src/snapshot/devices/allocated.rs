@@ -17,7 +17,7 @@ pub(crate) struct Allocated {
     devices: OrdMap<DeviceId, DeviceUse>,
 }
 
-/// What claims hold of a device.
+/// Use of a device by claims.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct DeviceUse {
     /// Number of times that the device is allocated exclusively; more than 1 only where claims contradict each other.
@@ -33,7 +33,7 @@ pub(crate) type ShareId = (ClaimKey, usize, Arc<str>);
 pub(crate) type ShareUse = Box<[(Arc<str>, Amount)]>;
 
 impl Allocated {
-    /// What claims hold of a device; `None` for a device that no claim holds.
+    /// Use of a device by claims; `None` if no claim holds it.
     pub(crate) fn of(&self, device: DeviceId) -> Option<&DeviceUse> {
         self.devices.get(&device)
     }
