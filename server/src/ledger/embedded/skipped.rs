@@ -10,10 +10,10 @@ pub(super) fn note(
     oldest: Option<u64>,
 ) -> Result<(), redb::Error> {
     skipped.insert(start, last)?;
-    // Of those before the oldest line nobody asks.
+    // Of those before the one that the oldest line follows nobody asks.
     while skipped.len()? > 1 {
         let first = skipped.first()?.map(|(start, _)| start.value());
-        if first.is_none_or(|first| oldest.is_some_and(|oldest| oldest <= first)) {
+        if first.is_none_or(|first| oldest.is_some_and(|oldest| oldest <= first + 1)) {
             break;
         }
         skipped.pop_first()?;
