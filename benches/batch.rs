@@ -73,6 +73,7 @@ fn bench(
                         assume,
                         gang: batch.gang,
                         cancelled: &|| false,
+                        now: None,
                     }));
                     assert!(is_placed(&outcome), "there is room for the batch");
                     (outcome, pods)

@@ -52,6 +52,7 @@ fn prepared() -> Arc<Cluster> {
                 pod: &pod,
                 policy: &policy,
                 tie_break: TieBreak::Seeded(0),
+                now: None,
             })
         });
         assert!(matches!(decision, Ok(Ok(_))), "the baseline's pods are decided");

@@ -67,7 +67,7 @@ fn decide(
     workload: Workload,
 ) -> Result<String, String> {
     let pod = compiled_pod(cluster, &incoming(k, workload));
-    let request = PlaceRequest { pod: &pod, policy, tie_break: TieBreak::Lexicographic };
+    let request = PlaceRequest { pod: &pod, policy, tie_break: TieBreak::Lexicographic, now: None };
     let decision = cluster.assume(&request).map_err(|error| format!("pod {k}: {error}"))?;
     match decision.outcome {
         Outcome::Placed(placement) => {

@@ -104,7 +104,7 @@ fn compiled(cluster: &Cluster, k: usize) -> Pod {
 }
 
 fn request<'a>(pod: &'a Pod, policy: &'a Policy) -> PlaceRequest<'a> {
-    PlaceRequest { pod, policy, tie_break: TieBreak::Seeded(0) }
+    PlaceRequest { pod, policy, tie_break: TieBreak::Seeded(0), now: None }
 }
 
 fn assume(fork: &Cluster, pod: &Pod, policy: &Policy) {

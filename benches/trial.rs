@@ -179,7 +179,7 @@ impl Trial {
     }
 
     fn request<'a>(&'a self, pod: &'a Pod) -> PlaceRequest<'a> {
-        PlaceRequest { pod, policy: &self.policy, tie_break: TieBreak::Seeded(0) }
+        PlaceRequest { pod, policy: &self.policy, tie_break: TieBreak::Seeded(0), now: None }
     }
 
     fn pod_of_new_shape(&mut self) -> Pod {

@@ -55,8 +55,9 @@ const BY_HAND: [(&str, &str); 4] = [
 
 /// Fields kept behind a pointer: large, rarely set fields, so that a volume or a container stays small, and the pod of
 /// the most frequent request, which is moved often.
-const BOXED: [&str; 13] = [
+const BOXED: [&str; 14] = [
     ".berth.v1.PlaceRequest.pod",
+    ".berth.v1.Placement.devices",
     ".berth.v1.PlaceResponse.admission",
     ".k8s.io.api.core.v1.Container.lifecycle",
     ".k8s.io.api.core.v1.Container.livenessProbe",

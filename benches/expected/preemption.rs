@@ -65,7 +65,7 @@ impl Expected {
 /// The request for a pod, without a deadline.
 fn request<'a>(pod: &'a Pod, policy: &'a Policy, options: PreemptOptions) -> PreemptRequest<'a> {
     let tie_break = TieBreak::Lexicographic;
-    PreemptRequest { pod, policy, tie_break, options, cancelled: &|| false }
+    PreemptRequest { pod, policy, tie_break, options, cancelled: &|| false, now: None }
 }
 
 fn list(cluster: &Cluster, pod: &Pod) -> Result<CandidateList, String> {

@@ -178,6 +178,7 @@ impl PreemptionTrial {
             tie_break: TieBreak::Seeded(0),
             options,
             cancelled: &|| false,
+            now: None,
         }
     }
 

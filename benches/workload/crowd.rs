@@ -221,6 +221,7 @@ mod tests {
                     tie_break: TieBreak::Lexicographic,
                     options: PreemptOptions::default(),
                     cancelled: &|| false,
+                    now: None,
                 })
                 .unwrap();
             let outcome = &list.preemption.decision.outcome;

@@ -140,8 +140,9 @@ mod tests {
             let pod = compiled_pod(&cluster, &preemptor(7));
             let policy = Policy::default();
             let tie_break = TieBreak::Lexicographic;
-            let decision =
-                cluster.place(&PlaceRequest { pod: &pod, policy: &policy, tie_break }).unwrap();
+            let decision = cluster
+                .place(&PlaceRequest { pod: &pod, policy: &policy, tie_break, now: None })
+                .unwrap();
             let Outcome::Unschedulable(why) = decision.outcome else { panic!("{decision:?}") };
             let reasons: Vec<_> = why.reasons.iter().map(|r| (&*r.text, r.n_nodes)).collect();
             assert_eq!(reasons, [("Insufficient cpu", 20)]);

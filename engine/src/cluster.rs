@@ -22,20 +22,26 @@ use std::borrow::Cow;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use berth_proto::core_v1;
+use berth_proto::{Time, core_v1, resource_v1};
 use imbl::OrdSet;
 use rustc_hash::FxHashSet;
 
+use crate::devices::claims::named_claims;
+use crate::devices::hint;
+use crate::devices::pre_bind::{
+    AwaitedDevice, PreBind, PreBindError, awaited, pre_bind, unreserve, used_claims,
+};
 use crate::error::EngineError;
 use crate::kernel::Kernels;
+use crate::model::device::assigned::AssignedDevices;
+use crate::model::device::claim::ResourceClaim;
 use crate::model::{Model, ModelError, Node, Object, Pod, PodKey, WireObject};
 use crate::place::decision::{Decision, Explanation, Outcome};
 use crate::place::explain::ExplainOptions;
 use crate::place::memo::Memo;
 use crate::place::{self, Decided};
 use crate::plan::Plan;
-use crate::plan::request::{PlaceRequest, TieBreak};
-use crate::policy::Policy;
+use crate::plan::request::PlaceRequest;
 use crate::preempt;
 use crate::preempt::outcome::{CandidateList, PostFilter, Preemption};
 use crate::preempt::request::PreemptRequest;
@@ -211,7 +217,7 @@ impl Cluster {
             let Some(step) = Step::of(request.pod, &decided) else { return Ok(decided.decision) };
             let mut writer = self.writer();
             check_not_placed(&writer, request.pod)?;
-            if step.basis().changed(&snapshot, &writer.draft.snapshot).is_none() {
+            if step.changed(&snapshot, &writer.draft.snapshot).is_none() {
                 let stamp = AssumptionStamp::after(writer.draft.snapshot.generation);
                 writer.carry_out(step);
                 self.publish(&mut writer);
@@ -219,8 +225,7 @@ impl Cluster {
             }
         }
         let mut writer = self.writer();
-        let decision =
-            self.assume_next(&mut writer, request.pod, request.policy, request.tie_break);
+        let decision = self.assume_next(&mut writer, request);
         self.publish(&mut writer);
         decision
     }
@@ -252,8 +257,9 @@ impl Cluster {
     /// S-PRE-21). The cluster is not changed.
     pub fn preempt(&self, request: &PreemptRequest<'_>) -> Result<Preemption, EngineError> {
         let snapshot = self.snapshot();
-        let PreemptRequest { pod, policy, tie_break, .. } = *request;
-        let mut plan = Plan::new(&snapshot, &PlaceRequest { pod, policy, tie_break }, self.kernels);
+        let PreemptRequest { pod, policy, tie_break, now, .. } = *request;
+        let place = PlaceRequest { pod, policy, tie_break, now };
+        let mut plan = Plan::new(&snapshot, &place, self.kernels);
         self.memo.with(&mut plan, |plan, evaluation| {
             preempt::preempt(plan, evaluation, request, &self.versions)
         })
@@ -265,11 +271,82 @@ impl Cluster {
         request: &PreemptRequest<'_>,
     ) -> Result<CandidateList, EngineError> {
         let snapshot = self.snapshot();
-        let PreemptRequest { pod, policy, tie_break, .. } = *request;
-        let mut plan = Plan::new(&snapshot, &PlaceRequest { pod, policy, tie_break }, self.kernels);
+        let PreemptRequest { pod, policy, tie_break, now, .. } = *request;
+        let place = PlaceRequest { pod, policy, tie_break, now };
+        let mut plan = Plan::new(&snapshot, &place, self.kernels);
         self.memo.with(&mut plan, |plan, evaluation| {
             preempt::list_candidates(plan, evaluation, request, &self.versions)
         })
+    }
+
+    /// What is written to the API server before a pod is bound, with the devices that its node gives (S-DRA-94). `now`
+    /// is the time of an allocation.
+    ///
+    /// Errors: a claim that is gone, or was allocated or deallocated in the meantime.
+    pub fn pre_bind(
+        &self,
+        pod: &Pod,
+        devices: Option<&AssignedDevices>,
+        now: Time,
+    ) -> Result<PreBind, PreBindError> {
+        pre_bind(pod, devices, &self.snapshot().devices, now)
+    }
+
+    /// The claims that change when a pod's reservations are taken back, after PreBind has written some (S-DRA-95).
+    pub fn unreserve(
+        &self,
+        pod: &Pod,
+        written: &[resource_v1::ResourceClaim],
+    ) -> Vec<resource_v1::ResourceClaim> {
+        unreserve(pod, written, &self.snapshot().devices)
+    }
+
+    /// Whether all claims of a pod are allocated and reserved for it, and their devices are ready (S-DRA-99).
+    ///
+    /// Errors: a claim that cannot be used, or a device that failed.
+    pub fn are_devices_ready(&self, pod: &Pod) -> Result<bool, PreBindError> {
+        let snapshot = self.snapshot();
+        let claims = used_claims(pod, &snapshot.devices)?;
+        let is_reserved =
+            |claim: &&ResourceClaim| claim.reserved_for.iter().any(|uid| **uid == *pod.uid());
+        Ok(awaited(&claims)?.is_empty() && claims.iter().all(is_reserved))
+    }
+
+    /// Whether a claim that was added, or updated from `old`, may help a pod that DynamicResources rejected.
+    pub fn claim_helps(
+        &self,
+        pod: &Pod,
+        old: Option<&resource_v1::ResourceClaim>,
+        new: &resource_v1::ResourceClaim,
+    ) -> bool {
+        hint::claim_helps(pod, old, new, &self.snapshot().devices)
+    }
+
+    /// Whether an update of a pod may help a pod that DynamicResources rejected.
+    pub fn update_helps(&self, pod: &Pod, updated: &Pod) -> bool {
+        hint::update_helps(pod, updated, &self.snapshot().devices)
+    }
+
+    /// Names of the claims for devices that a pod names, as far as they are there.
+    pub fn device_claims_of(&self, pod: &Pod) -> Vec<String> {
+        let snapshot = self.snapshot();
+        let claims = named_claims(pod, &snapshot.devices).unwrap_or_default();
+        claims.iter().map(|claim| claim.key.name.to_string()).collect()
+    }
+
+    /// Names of the claims that were created for a pod's extended resources.
+    pub fn extended_claims_of(&self, pod: &Pod) -> Vec<String> {
+        let snapshot = self.snapshot();
+        let claims = snapshot.devices.extended_claims_of(pod.uid());
+        claims.map(|claim| claim.key.name.to_string()).collect()
+    }
+
+    /// The conditions of devices that a pod waits for before it is bound, once its claims are written (S-DRA-99).
+    ///
+    /// Errors: a claim that cannot be used, or a device that failed.
+    pub fn awaited_devices(&self, pod: &Pod) -> Result<Vec<AwaitedDevice>, PreBindError> {
+        let snapshot = self.snapshot();
+        awaited(&used_claims(pod, &snapshot.devices)?)
     }
 
     /// Applies an attempt's nominations: the pod, which becomes pending if it was unknown, is nominated to its node,
@@ -353,15 +430,13 @@ impl Cluster {
     fn assume_next(
         &self,
         writer: &mut Writer,
-        pod: &Pod,
-        policy: &Policy,
-        tie_break: TieBreak,
+        request: &PlaceRequest<'_>,
     ) -> Result<Decision, EngineError> {
+        let pod = request.pod;
         check_uid(pod)?;
         check_not_placed(writer, pod)?;
         writer.refresh_images();
-        let request = PlaceRequest { pod, policy, tie_break };
-        let decided = self.decide(&writer.draft.snapshot, &request)?;
+        let decided = self.decide(&writer.draft.snapshot, request)?;
         let Some(step) = Step::of(pod, &decided) else { return Ok(decided.decision) };
         let stamp = AssumptionStamp::after(writer.draft.snapshot.generation);
         writer.carry_out(step);

@@ -179,7 +179,7 @@ impl DryRun<'_, '_> {
 
     fn refusal_once(&self) -> Option<Refused> {
         let of_policy = self.runs.plan.policy().spec().filter.iter();
-        let of_policy = of_policy.filter_map(|plugin| Filter::of(*plugin));
+        let of_policy = of_policy.flat_map(|plugin| Filter::all_of(*plugin));
         std::iter::once(&FENCE)
             .chain(of_policy)
             .filter_map(|filter| Some((filter.plugin, self.refusal_of(filter)?)))
@@ -208,7 +208,9 @@ impl DryRun<'_, '_> {
     fn refusal_whatever_pods(&self, filter: &Filter) -> Option<Refusal> {
         let plan = self.runs.plan;
         let is_it = |planned: &&&Filter| {
-            planned.plugin == filter.plugin && planned.is_fence() == filter.is_fence()
+            planned.plugin == filter.plugin
+                && planned.scope == filter.scope
+                && planned.is_fence() == filter.is_fence()
         };
         let filter = plan.filters().iter().find(is_it)?;
         let mut rows: RowSet = [self.row].into_iter().collect();

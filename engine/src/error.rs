@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use crate::model::{ModelError, PodKey};
-use crate::plugin::Plugin;
 
 /// Why there is no decision. That a pod fits nowhere is a decision, not an error.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -11,14 +10,6 @@ pub enum EngineError {
     /// The request is malformed.
     #[error(transparent)]
     Model(#[from] ModelError),
-    /// The pod uses a field whose plugin this version does not evaluate: no decision is better than a wrong one.
-    #[error("`{field}`: needs {plugin}, which this version does not evaluate")]
-    NotEvaluated {
-        /// Path of the field in the pod.
-        field: String,
-        /// The plugin that would read it.
-        plugin: Plugin,
-    },
     /// The attempt ends in kube-scheduler's `SchedulerError` (S-CYC-10).
     #[error("{message}")]
     SchedulerError {

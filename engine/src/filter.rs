@@ -5,6 +5,7 @@
 
 pub(crate) mod reason;
 
+mod dynamic_resources;
 pub(crate) mod ledger_fence;
 pub(crate) mod node_affinity;
 mod node_declared_features;

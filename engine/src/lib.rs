@@ -13,6 +13,7 @@ mod simulate;
 mod admission;
 pub mod lifecycle;
 pub mod workload;
+mod devices;
 mod dry_run;
 mod filter;
 mod score;
@@ -47,27 +48,34 @@ pub use cluster::extender::{AssumeError, AssumedPod};
 pub use cluster::listing::PodListing;
 pub use cluster::release::{GivenBack, PodStanding};
 pub use cluster::sighting::{NodeSighting, PodSighting};
+pub use devices::pre_bind::{
+    AwaitedDevice, DELETE_PROTECTION, PreBind, PreBindError, deallocated, reserved,
+    without_reservation,
+};
 pub use error::EngineError;
+pub use model::device::assigned::EXTENDED_CLAIM;
 pub use model::{
     ModelError, Node, NodeDifference, Object, ObjectKey, ObjectKind, Pod, PodKey, WireObject,
     requested,
 };
 pub use place::basis::Ground;
 pub use place::decision::{
-    CountedReason, Decision, Explanation, NodeVerdict, Outcome, Placement, PluginScore, Remedy,
-    Unschedulable, Verdict, VolumeBindings,
+    AssignedClaim, AssignedDevices, AssignedExtended, CountedReason, Decision, Explanation,
+    NodeVerdict, Outcome, Placement, PluginScore, Remedy, Unschedulable, Verdict, VolumeBindings,
 };
 pub use place::remedy::change::RemedyChange;
 pub use place::survey::{NodeRefusal, Standing, Survey, SurveyRequest};
 pub use plan::request::{PlaceRequest, TieBreak};
 pub use plugin::{Plugin, StatusCode};
 pub use policy::{
-    BalancedAllocationArgs, DefaultConstraint, DefaultPreemptionArgs, InterPodAffinityArgs,
-    NodeAffinityArgs, NodeResourcesFitArgs, PodTopologySpreadArgs, Policy, PolicyError, PolicySpec,
-    ResourceWeight, ScoringStrategy, ShapePoint, SpreadDefaulting, WhenUnsatisfiable,
+    BalancedAllocationArgs, DefaultConstraint, DefaultPreemptionArgs, DynamicResourcesArgs,
+    InterPodAffinityArgs, NodeAffinityArgs, NodeResourcesFitArgs, PodTopologySpreadArgs, Policy,
+    PolicyError, PolicySpec, ResourceWeight, ScoringStrategy, ShapePoint, SpreadDefaulting,
+    WhenUnsatisfiable,
 };
 pub use preempt::outcome::{
-    Candidate, CandidateList, Elsewhere, Nomination, PostFilter, PostFilterCode, Preemption, Victim,
+    Candidate, CandidateList, Elsewhere, GivenUp, Nomination, PostFilter, PostFilterCode,
+    Preemption, Victim,
 };
 pub use preempt::proposal::{Proposal, ProposalOutcome};
 pub use preempt::request::{PreemptOptions, PreemptRequest, VictimPlacement};

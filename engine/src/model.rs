@@ -3,11 +3,11 @@
 
 pub(crate) mod controller;
 pub(crate) mod budget_demand;
-#[allow(dead_code, reason = "DynamicResources is not built yet, so nothing reads most facts")]
 pub(crate) mod device;
 pub(crate) mod disruption_budget;
 pub(crate) mod drainability;
 mod error;
+pub(crate) mod extended;
 pub(crate) mod feature;
 pub(crate) mod image;
 pub(crate) mod intern;

@@ -91,12 +91,12 @@ fn choose(
     evaluation: &mut Evaluation,
     tie_break: TieBreak,
 ) -> Result<Option<Choice>, EngineError> {
-    if plan.is_by_row() && evaluation.n_feasible() > 1 {
+    if plan.is_by_row() && evaluation.n_feasible() > 1 && !plan.devices().has_failed() {
         plan.check_scoring()?;
         let n_feasible = evaluation.n_feasible();
         return Ok(best(plan, evaluation.rank_rows(plan), n_feasible, tie_break));
     }
-    let Some(feasible) = evaluation.feasible(plan) else { return Ok(None) };
+    let Some(feasible) = evaluation.feasible(plan)? else { return Ok(None) };
     if feasible.len() == 1 {
         return Ok(only(plan, feasible.first()));
     }
@@ -125,10 +125,9 @@ fn best(
 
 /// The outcome of an attempt that ends before any node is filtered (S-Q-5, S-CYC-1, S-CYC-2).
 pub(crate) fn before_filtering(plan: &Plan<'_>) -> Result<Option<Outcome>, EngineError> {
-    if let Some(reason) = gate_reason(plan) {
-        return Ok(Some(Outcome::Gated { plugin: Plugin::SchedulingGates, reasons: vec![reason] }));
+    if let Some((plugin, reason)) = gate(plan) {
+        return Ok(Some(Outcome::Gated { plugin, reasons: vec![reason] }));
     }
-    plan.check_evaluated()?;
     if plan.n_nodes() == 0 {
         return Ok(Some(Outcome::Unschedulable(Unschedulable {
             message: "no nodes available to schedule pods".into(),
@@ -160,10 +159,22 @@ pub(crate) fn pre_filter_refusal(plan: &Plan<'_>) -> Result<Option<(Plugin, Stri
     }
 }
 
+/// The first PreEnqueue plugin, in the policy's order, that holds the pod back, and its reason (S-Q-6, S-Q-7).
+pub(crate) fn gate(plan: &Plan<'_>) -> Option<(Plugin, String)> {
+    plan.policy().spec().pre_enqueue.iter().find_map(|plugin| {
+        let reason = match plugin {
+            Plugin::SchedulingGates => scheduling_gates(plan)?,
+            Plugin::DynamicResources => plan.devices().found()?.claims.unready.clone()?,
+            _ => return None,
+        };
+        Some((*plugin, reason))
+    })
+}
+
 /// The reason of a pod with scheduling gates; `None` where it has none (S-Q-6).
-pub(crate) fn gate_reason(plan: &Plan<'_>) -> Option<String> {
+fn scheduling_gates(plan: &Plan<'_>) -> Option<String> {
     let gates = &plan.shape().gates;
-    if gates.is_empty() || !plan.policy().spec().pre_enqueue.contains(&Plugin::SchedulingGates) {
+    if gates.is_empty() {
         return None;
     }
     let gates: Vec<_> = gates.iter().map(|gate| plan.names().name(*gate)).collect();
@@ -174,8 +185,9 @@ pub(crate) fn gate_reason(plan: &Plan<'_>) -> Option<String> {
 fn placed(plan: &Plan<'_>, choice: Choice) -> Decided {
     let Choice { row, node, total, n_feasible, n_best } = choice;
     let volumes = plan.volumes().bindings(row);
+    let devices = plan.assigned_devices(row);
     let (assumed, stamp) = (false, None);
-    let placement = Placement { node, total, n_feasible, n_best, assumed, stamp, volumes };
+    let placement = Placement { node, total, n_feasible, n_best, assumed, stamp, volumes, devices };
     let chosen = Chosen { row, basis: Basis::of(plan, row) };
     Decided { decision: decision(plan, Outcome::Placed(placement)), chosen: Some(chosen) }
 }

@@ -8,6 +8,7 @@ pub(crate) mod promised;
 pub(crate) mod request;
 
 use std::ops::Deref;
+use std::sync::Arc;
 
 use smallvec::SmallVec;
 
@@ -15,15 +16,17 @@ use crate::error::EngineError;
 use crate::filter::ledger_fence::FENCE;
 use crate::filter::{Filter, PreFilterFailure, Scope};
 use crate::kernel::Kernels;
+use crate::model::device::assigned::AssignedDevices;
 use crate::model::intern::Symbol;
 use crate::plan::promised::Promised;
 use crate::plan::request::PlaceRequest;
 use crate::plugin::Plugin;
 use crate::prepared::Prepared;
-use crate::rows::RowSet;
+use crate::rows::{NodeRow, RowSet};
 use crate::score::normalize::Normalize;
 use crate::score::{Raw, Score, ScoreCluster};
 use crate::snapshot::Snapshot;
+use crate::snapshot::bindings::Bindings;
 use crate::snapshot::shard::Shard;
 
 /// Most subjects and sums of a request that is remembered: each takes a kibibyte for each shard.
@@ -60,9 +63,9 @@ impl<'a> Plan<'a> {
         request: &PlaceRequest<'a>,
         kernels: Kernels,
     ) -> Plan<'a> {
-        let prepared = Prepared::new(snapshot, request.pod, request.policy, kernels);
+        let prepared = Prepared::new(snapshot, (request.pod, request.policy), request.now, kernels);
         let spec = request.policy.spec();
-        let of_policy = spec.filter.iter().filter_map(|plugin| Filter::of(*plugin));
+        let of_policy = spec.filter.iter().flat_map(|plugin| Filter::all_of(*plugin));
         // S-FNC-1: fences come first, whatever the policy has.
         let filters = std::iter::once(&FENCE).chain(of_policy);
         let filters: SmallVec<[&'static Filter; 8]> =
@@ -95,6 +98,17 @@ impl<'a> Plan<'a> {
             cluster_scores,
             promised: Promised::of(snapshot, request.pod),
         }
+    }
+
+    /// What placing the pod on a feasible row takes besides room.
+    pub(crate) fn bindings(&self, row: NodeRow) -> Bindings {
+        Bindings { volumes: self.volumes().bindings(row), devices: self.assigned_devices(row) }
+    }
+
+    /// The devices that the node of a feasible row gives to the pod's claims; `None` where nothing is allocated.
+    pub(crate) fn assigned_devices(&self, row: NodeRow) -> Option<Arc<AssignedDevices>> {
+        let shard = &self.snapshot().shards[row.shard()];
+        self.devices().assigned(shard, row.row()).map(Arc::new)
     }
 
     /// Rows whose nodes have nominated pods of no lower priority.
@@ -148,26 +162,13 @@ impl<'a> Plan<'a> {
         names.iter().filter_map(|name| shard.nodes.row_of_name.get(name).copied()).collect()
     }
 
-    /// Whether results for a row depend only on the pod's shape, and are small enough, so that they may be remembered.
+    /// Whether results for a row depend only on the pod's shape and on the shapes of its claims, and are small enough, so
+    /// that they may be remembered.
     pub(crate) fn is_rememberable(&self) -> bool {
         let n_counted = self.demand().subjects.len() + self.demand().sums.len();
         n_counted <= MAX_REMEMBERED_COUNTS
             && self.narrowing().is_none()
             && self.pod().facts().resized.is_none()
-    }
-
-    /// Refuses a pod that needs a plugin which is enabled but not implemented, as with resource claims (S-DRA-3).
-    pub(crate) fn check_evaluated(&self) -> Result<(), EngineError> {
-        let spec = self.policy().spec();
-        for (plugin, field) in &self.shape().not_evaluated {
-            if spec.filter.contains(plugin) || spec.score.iter().any(|(p, _)| p == plugin) {
-                return Err(EngineError::NotEvaluated {
-                    field: (*field).to_owned(),
-                    plugin: *plugin,
-                });
-            }
-        }
-        Ok(())
     }
 
     /// Fails the attempt before scoring for a preferred term that does not parse (S-NA-2).

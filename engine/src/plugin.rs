@@ -35,36 +35,6 @@ plugins! {
     DefaultBinder, NodeDeclaredFeatures,
 }
 
-impl Plugin {
-    /// Whether this version of the engine evaluates the plugin's rules wherever it takes part in placing a pod.
-    ///
-    /// `PrioritySort` and `DefaultBinder` decide nothing about where a pod goes.
-    pub fn is_built(self) -> bool {
-        match self {
-            Plugin::SchedulingGates
-            | Plugin::PrioritySort
-            | Plugin::NodeUnschedulable
-            | Plugin::NodeName
-            | Plugin::TaintToleration
-            | Plugin::NodeAffinity
-            | Plugin::NodePorts
-            | Plugin::NodeResourcesFit
-            | Plugin::VolumeRestrictions
-            | Plugin::NodeVolumeLimits
-            | Plugin::VolumeBinding
-            | Plugin::VolumeZone
-            | Plugin::PodTopologySpread
-            | Plugin::InterPodAffinity
-            | Plugin::NodeResourcesBalancedAllocation
-            | Plugin::ImageLocality
-            | Plugin::DefaultBinder
-            | Plugin::DefaultPreemption
-            | Plugin::NodeDeclaredFeatures => true,
-            Plugin::DynamicResources => false,
-        }
-    }
-}
-
 impl fmt::Display for Plugin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())

@@ -48,6 +48,21 @@ pub struct PolicySpec {
     pub inter_pod_affinity: InterPodAffinityArgs,
     /// `DefaultPreemptionArgs`.
     pub default_preemption: DefaultPreemptionArgs,
+    /// `DynamicResourcesArgs`.
+    pub dynamic_resources: DynamicResourcesArgs,
+}
+
+/// Arguments of DynamicResources.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct DynamicResourcesArgs {
+    /// Seconds after which the conditions of an allocated device should have come (S-DRA-98).
+    pub binding_timeout_seconds: i64,
+}
+
+impl Default for DynamicResourcesArgs {
+    fn default() -> DynamicResourcesArgs {
+        DynamicResourcesArgs { binding_timeout_seconds: 600 }
+    }
 }
 
 /// Arguments of DefaultPreemption: the number of candidate nodes that are tried in a sample (S-PRE-6).
@@ -310,6 +325,7 @@ impl Default for PolicySpec {
             pod_topology_spread: PodTopologySpreadArgs::default(),
             inter_pod_affinity: InterPodAffinityArgs::default(),
             default_preemption: DefaultPreemptionArgs::default(),
+            dynamic_resources: DynamicResourcesArgs::default(),
         }
     }
 }

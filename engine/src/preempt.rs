@@ -5,6 +5,7 @@
 
 mod answer;
 mod budgets;
+mod deallocation;
 mod elsewhere;
 mod eviction;
 mod importance;
@@ -127,6 +128,7 @@ mod tests {
                         tie_break: TieBreak::Lexicographic,
                         options,
                         cancelled: &|| has_given_up,
+                        now: None,
                     });
                     preemption.map(|preemption| preemption.post_filter.unwrap().n_candidates)
                 };

@@ -1,11 +1,13 @@
 //! Prepared: facts of a request that filters and scores need, computed once before the shards are visited.
 
+pub(crate) mod devices;
 pub(crate) mod volumes;
 
 use smallvec::SmallVec;
 
 use crate::census::Census;
 use crate::census::demand::Demand;
+use crate::devices::counted::count;
 use crate::kernel::Kernels;
 use crate::model::Pod;
 use crate::model::intern::{Interner, Symbol};
@@ -14,6 +16,9 @@ use crate::model::selector::{NodePreferences, NodeSelector};
 use crate::model::shape::ShapeFacts;
 use crate::policy::Policy;
 use crate::snapshot::Snapshot;
+use crate::snapshot::devices::pool::Viewer;
+use crate::snapshot::shard::Shard;
+use devices::PreparedDevices;
 use volumes::PreparedVolumes;
 
 /// A request prepared for a snapshot.
@@ -28,6 +33,9 @@ pub(crate) struct Prepared<'a> {
     fit_resources: SmallVec<[(Resource, i64); 4]>,
     balance_resources: SmallVec<[Resource; 4]>,
     volumes: PreparedVolumes<'a>,
+    devices: PreparedDevices<'a>,
+    /// Requested resources that a class of devices provides where a node has none of its own (S-FIT-12).
+    from_devices: SmallVec<[Symbol; 0]>,
     demand: Demand,
     census: Census,
     texts: Interner,
@@ -36,8 +44,8 @@ pub(crate) struct Prepared<'a> {
 impl<'a> Prepared<'a> {
     pub(crate) fn new(
         snapshot: &'a Snapshot,
-        pod: &'a Pod,
-        policy: &'a Policy,
+        (pod, policy): (&'a Pod, &'a Policy),
+        now: Option<i64>,
         kernels: Kernels,
     ) -> Prepared<'a> {
         let names = snapshot.model.names();
@@ -62,6 +70,8 @@ impl<'a> Prepared<'a> {
             added_required,
             added_preferred,
             volumes: PreparedVolumes::new(snapshot, pod, policy),
+            devices: PreparedDevices::new(snapshot, pod, policy, now),
+            from_devices: from_devices(snapshot, pod),
             demand: Demand::of(pod, policy, snapshot),
             census: Census::default(),
             texts: names.lending(),
@@ -145,6 +155,38 @@ impl<'a> Prepared<'a> {
         &self.volumes
     }
 
+    /// The pod's claims for devices, looked up in the cluster.
+    pub(crate) fn devices(&self) -> &PreparedDevices<'a> {
+        &self.devices
+    }
+
+    /// Whether a class of devices provides a resource where a node has none of its own (S-FIT-12).
+    pub(crate) fn comes_from_devices(&self, resource: Symbol) -> bool {
+        self.from_devices.contains(&resource)
+    }
+
+    /// The devices that stand for a resource of which a node has none, and those of them in use; `None` where there are
+    /// none (S-DRA-108).
+    pub(crate) fn counted_devices(
+        &self,
+        shard: &Shard,
+        row: usize,
+        resource: Resource,
+    ) -> Option<(i64, i64)> {
+        let Resource::Scalar(name) = resource else { return None };
+        let devices = &self.snapshot.devices;
+        let class = devices.provider_of(&self.names().name(name))?;
+        let node = shard.nodes.node(row)?.facts().symbol;
+        let (n, n_held) = count(devices, class, Viewer { shard, row, node, names: self.names() });
+        (n > 0).then_some((n, n_held))
+    }
+
+    /// Version of the devices that filters by row read and that do not belong to one node; 0 where they read none.
+    pub(crate) fn devices_version(&self) -> u64 {
+        let reads = self.devices.found().is_some() || self.shape().extended.is_some();
+        if reads { self.snapshot.devices.shared_version() } else { 0 }
+    }
+
     /// `spec.nodeName`.
     pub(crate) fn node_name(&self) -> Option<Symbol> {
         self.node_name
@@ -178,6 +220,14 @@ impl<'a> Prepared<'a> {
         }
         is_ignored(&self.names().name(name), &args.ignored_resources, &args.ignored_resource_groups)
     }
+}
+
+/// The resources that a pod requests and a class of devices provides.
+fn from_devices(snapshot: &Snapshot, pod: &Pod) -> SmallVec<[Symbol; 0]> {
+    let Some(extended) = &pod.shape().facts.extended else { return SmallVec::new() };
+    let provided =
+        extended.names.iter().filter(|(name, _)| snapshot.devices.provider_of(name).is_some());
+    provided.map(|(_, symbol)| *symbol).collect()
 }
 
 /// Whether an extended resource is left out by its name or by the group before `/` (S-FIT-11).

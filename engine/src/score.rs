@@ -5,6 +5,7 @@
 
 pub(crate) mod normalize;
 
+mod dynamic_resources;
 mod image_locality;
 mod inter_pod_affinity;
 mod least_allocated;

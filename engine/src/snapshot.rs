@@ -2,8 +2,8 @@
 //! consistent across nodes), S-CCH-7 (nodes without an object are never in it).
 
 pub(crate) mod allowance;
+pub(crate) mod bindings;
 mod covering;
-#[allow(dead_code, reason = "DynamicResources is not built yet, so only tests look devices up")]
 pub(crate) mod devices;
 pub(crate) mod draft;
 mod generation;

@@ -43,7 +43,7 @@ impl World {
 
     fn place(&self, pod: &Pod, on: &Cluster) -> Result<Decision, EngineError> {
         let tie_break = TieBreak::Seeded(7);
-        on.place(&PlaceRequest { pod, policy: &self.policy, tie_break })
+        on.place(&PlaceRequest { pod, policy: &self.policy, tie_break, now: None })
     }
 
     /// Returns the decision on a pod without its generation, or why there is none.
@@ -72,6 +72,7 @@ impl World {
             pod: &pod,
             policy: &self.policy,
             tie_break: TieBreak::Lexicographic,
+            now: None,
         });
         if let Ok(Decision { outcome: Outcome::Placed(placed), .. }) = &assumed {
             assert!(placed.assumed, "{key}");

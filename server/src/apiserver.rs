@@ -8,6 +8,7 @@ pub mod binding;
 pub mod status;
 pub mod deletion;
 pub mod volume;
+pub mod device_claim;
 pub mod event;
 pub mod event_writer;
 pub mod leadership;

@@ -13,6 +13,8 @@ mod error;
 mod file;
 mod selection;
 mod claims;
+mod expressions;
+mod hints;
 pub mod compare;
 pub mod lifecycle;
 pub mod profile;
@@ -87,16 +89,16 @@ fn run_suite(
     if lines.is_empty() {
         return Err(ConformanceError::NoCase { path: path.to_owned() });
     }
+    let kind = Kind::of(&text);
     let cases: Vec<Result<report::CaseReport, ConformanceError>> = lines
         .par_iter()
+        .filter(|(index, _)| *index > 0 || !matches!(kind, Kind::Expressions(_)))
         .map(|(index, line)| {
-            let case: Case =
-                serde_json::from_str(line).map_err(|error| ConformanceError::Case {
-                    path: path.to_owned(),
-                    line: index + 1,
-                    reason: in_column(&error),
-                })?;
-            Ok(run_case(&case))
+            kind.run(*index, line).map_err(|reason| ConformanceError::Case {
+                path: path.to_owned(),
+                line: index + 1,
+                reason,
+            })
         })
         .collect();
     let mut suite = SuiteReport::new(name);
@@ -104,6 +106,43 @@ fn run_suite(
         suite.add(case?, selection.n_differences);
     }
     Ok(suite)
+}
+
+/// What a suite has on each line.
+enum Kind {
+    /// A case with its steps.
+    Cases,
+    /// An expression, to be evaluated on these devices.
+    Expressions(Vec<berth_engine::cel::Device>),
+    /// An event and its queueing hint.
+    Hints,
+}
+
+impl Kind {
+    /// The kind of a suite, by its first line.
+    fn of(text: &str) -> Kind {
+        let first = text.lines().next().unwrap_or_default();
+        if let Ok(devices) = serde_json::from_str::<expressions::Devices>(first) {
+            return Kind::Expressions(devices.prepared());
+        }
+        let is_hint = serde_json::from_str::<serde_json::Value>(first);
+        let is_hint = is_hint.is_ok_and(|value| value.get("hint").is_some());
+        if is_hint { Kind::Hints } else { Kind::Cases }
+    }
+
+    /// Runs one line; the error says why it cannot be read.
+    fn run(&self, index: usize, line: &str) -> Result<report::CaseReport, String> {
+        match self {
+            Kind::Cases => {
+                let case: Case = serde_json::from_str(line).map_err(|error| in_column(&error))?;
+                Ok(run_case(&case))
+            }
+            Kind::Expressions(devices) => {
+                expressions::replay(index, line, devices).map_err(|error| in_column(&error))
+            }
+            Kind::Hints => hints::replay(line).map_err(|error| in_column(&error))?,
+        }
+    }
 }
 
 fn run_case(case: &Case) -> report::CaseReport {

@@ -27,6 +27,7 @@ mod run;
 mod ticket;
 mod bind;
 mod volumes;
+mod claims;
 mod report;
 mod evict;
 mod hand_off;

@@ -32,6 +32,8 @@ pub struct BatchRequest<'a> {
     /// Called before each pod: once it returns true, the remaining pods get [`EngineError::Cancelled`], and a gang is
     /// not placed.
     pub cancelled: &'a dyn Fn() -> bool,
+    /// The present time, see [`PlaceRequest::now`](crate::PlaceRequest::now).
+    pub now: Option<i64>,
 }
 
 /// Options of an all-or-nothing placement.
@@ -100,9 +102,9 @@ impl Cluster {
         for hold in decision_order(request.pods).chunks(HOLD) {
             let mut writer = self.writer();
             for &index in hold {
-                let BatchRequest { pods, policy, tie_break, .. } = *request;
-                results
-                    .set(index, || self.assume_next(&mut writer, &pods[index], policy, tie_break));
+                let BatchRequest { pods, policy, tie_break, now, .. } = *request;
+                let request = PlaceRequest { pod: &pods[index], policy, tie_break, now };
+                results.set(index, || self.assume_next(&mut writer, &request));
             }
             self.publish(&mut writer);
         }
@@ -114,10 +116,10 @@ impl Cluster {
         let mut fork = Fork::of(&base, self.versions.clone(), &self.memo);
         let mut results = Results::of(request);
         for index in decision_order(request.pods) {
-            let BatchRequest { pods, policy, tie_break, .. } = *request;
+            let BatchRequest { pods, policy, tie_break, now, .. } = *request;
             let pod = &pods[index];
             results.set_once(index, || {
-                let request = PlaceRequest { pod, policy, tie_break };
+                let request = PlaceRequest { pod, policy, tie_break, now };
                 let decided = fork.decide(&request, self.kernels)?;
                 fork.commit(pod, &decided);
                 Ok(decided.decision)

@@ -143,7 +143,7 @@ pub(super) fn check(
     if let Some(ground) = basis.touched(touched) {
         return Err(CommitError::Hypothetical { pod: pod.clone(), node: node.clone(), ground });
     }
-    if let Some(ground) = basis.changed(base, &writer.draft.snapshot) {
+    if let Some(ground) = step.changed(base, &writer.draft.snapshot) {
         return Err(changed(pod, step, ground));
     }
     Ok(())

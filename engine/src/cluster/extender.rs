@@ -9,7 +9,6 @@ use super::known::PodPlace;
 use super::step::Step;
 use super::writer::check_range;
 use crate::error::EngineError;
-use crate::model::volume::VolumeBindings;
 use crate::model::{ModelError, Pod, PodKey};
 use crate::place::basis::Basis;
 use crate::place::survey::{self, Survey, SurveyRequest, SurveyedNodes};
@@ -18,6 +17,7 @@ use crate::plan::request::{PlaceRequest, TieBreak};
 use crate::policy::Policy;
 use crate::preempt::proposal::{self, Proposal, ProposalOutcome};
 use crate::snapshot::Generation;
+use crate::snapshot::bindings::Bindings;
 
 /// A pod that was assumed on a node that the caller chose; to be passed to [`Cluster::take_back_assumed`] if the
 /// binding fails.
@@ -141,9 +141,9 @@ impl Cluster {
             return Err(AssumeError::UnknownNode { node: node.to_owned() });
         };
         check_range(snapshot, row, &pod)?;
-        let (basis, volumes) = (Basis::of_nomination(&pod, Some(row)), VolumeBindings::default());
+        let (basis, bindings) = (Basis::of_nomination(&pod, Some(row)), Bindings::default());
         let uid = pod.facts().uid.clone();
-        writer.carry_out(Step::Assume { pod, node: name, row, volumes, basis });
+        writer.carry_out(Step::Assume { pod, node: name, row, bindings, basis });
         let generation = self.publish(&mut writer);
         Ok(AssumedPod { key: key.clone(), uid, pending, generation })
     }
@@ -169,7 +169,7 @@ impl Cluster {
 }
 
 fn place_request<'a>(pod: &'a Pod, policy: &'a Policy) -> PlaceRequest<'a> {
-    PlaceRequest { pod, policy, tie_break: TieBreak::Lexicographic }
+    PlaceRequest { pod, policy, tie_break: TieBreak::Lexicographic, now: None }
 }
 
 #[cfg(test)]

@@ -6,7 +6,6 @@ use std::sync::atomic::AtomicU64;
 use super::images::ImageRefresh;
 use crate::error::EngineError;
 use crate::kernel::Kernels;
-use crate::model::volume::VolumeBindings;
 use crate::model::{Node, Pod, PodKey};
 use crate::place::basis::Touched;
 use crate::place::decision::Outcome;
@@ -18,6 +17,7 @@ use crate::preempt;
 use crate::preempt::outcome::{Candidate, Preemption};
 use crate::preempt::request::PreemptRequest;
 use crate::rows::NodeRow;
+use crate::snapshot::bindings::Bindings;
 use crate::snapshot::draft::Draft;
 use crate::snapshot::{AssumptionStamp, Snapshot};
 
@@ -79,8 +79,8 @@ impl<'a> Fork<'a> {
         kernels: Kernels,
         versions: &Arc<AtomicU64>,
     ) -> Result<Preemption, EngineError> {
-        let PreemptRequest { pod, policy, tie_break, .. } = *request;
-        let place = PlaceRequest { pod, policy, tie_break };
+        let PreemptRequest { pod, policy, tie_break, now, .. } = *request;
+        let place = PlaceRequest { pod, policy, tie_break, now };
         let looks_at_pods = |_: &Plan<'_>| true;
         self.run(&place, kernels, (looks_at_pods, |_| Some(WHOLE)), |plan, evaluation| {
             preempt::preempt(plan, evaluation, request, versions)
@@ -153,15 +153,15 @@ impl<'a> Fork<'a> {
         if let (Some(chosen), Outcome::Placed(placement)) =
             (decided.chosen, &decided.decision.outcome)
         {
-            self.put(pod, chosen.row, &placement.volumes);
+            self.put(pod, chosen.row, &placement.bindings());
         }
     }
 
     /// Puts a pod onto the node of a row, with the bindings of its claims.
-    pub(crate) fn put(&mut self, pod: &Pod, row: NodeRow, volumes: &VolumeBindings) {
+    pub(crate) fn put(&mut self, pod: &Pod, row: NodeRow, bindings: &Bindings) {
         self.draft.clear_nomination(pod.key());
         self.draft.take_room(row, pod);
-        self.draft.assume_bindings(pod.key(), row, volumes);
+        self.draft.assume_bindings(pod, row, bindings);
         self.draft.refresh_images(row);
         self.unlisted.push((row, pod.clone()));
         if pod.volumes().is_some() || pod.shape().facts.pod_affinity.is_some() {

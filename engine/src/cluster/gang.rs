@@ -181,8 +181,9 @@ impl Members<'_> {
         options: PreemptOptions,
     ) -> Result<Decision, EngineError> {
         let pod = &self.request.pods[index];
-        let BatchRequest { policy, tie_break, .. } = *self.request;
-        let request = PreemptRequest { pod, policy, tie_break, options, cancelled: &|| false };
+        let BatchRequest { policy, tie_break, now, .. } = *self.request;
+        let cancelled = &|| false;
+        let request = PreemptRequest { pod, policy, tie_break, options, cancelled, now };
         let Cluster { kernels, versions, .. } = self.cluster;
         let preemption = self.fork.preempt(&request, *kernels, versions)?;
         let Some(post_filter) = preemption.post_filter else { return Ok(preemption.decision) };
@@ -230,6 +231,7 @@ impl Members<'_> {
     where
         Self: 'p,
     {
-        PlaceRequest { pod, policy: self.request.policy, tie_break: self.request.tie_break }
+        let BatchRequest { policy, tie_break, now, .. } = *self.request;
+        PlaceRequest { pod, policy, tie_break, now }
     }
 }

@@ -127,7 +127,9 @@ mod tests {
         // Placed for a request, which has facts only: the object stays, on its node.
         let asked = reported(&cluster, "", "Pending").reported_as(None);
         let (policy, tie_break) = (Policy::default(), TieBreak::Lexicographic);
-        cluster.assume(&PlaceRequest { pod: &asked, policy: &policy, tie_break }).unwrap();
+        cluster
+            .assume(&PlaceRequest { pod: &asked, policy: &policy, tie_break, now: None })
+            .unwrap();
         assert_eq!(found(), ("n".to_owned(), "Pending".to_owned(), true));
         for phase in ["Pending", "Running"] {
             cluster.apply(vec![Delta::UpsertPod(reported(&cluster, "n", phase))]);
@@ -155,8 +157,12 @@ mod tests {
         ]);
         assert_eq!(applied.rejected, []);
         let (policy, waiting) = (Policy::default(), pod(&cluster, "waiting", ""));
-        let request =
-            PlaceRequest { pod: &waiting, policy: &policy, tie_break: TieBreak::Lexicographic };
+        let request = PlaceRequest {
+            pod: &waiting,
+            policy: &policy,
+            tie_break: TieBreak::Lexicographic,
+            now: None,
+        };
         cluster.assume(&request).unwrap();
 
         let names = |pods: Vec<Pod>| -> Vec<String> {

@@ -149,8 +149,12 @@ mod tests {
 
     fn assume(cluster: &Cluster, name: &str) -> (PodKey, AssumptionStamp) {
         let (pod, policy) = (pod(cluster, name, &json!({})), Policy::default());
-        let request =
-            PlaceRequest { pod: &pod, policy: &policy, tie_break: TieBreak::Lexicographic };
+        let request = PlaceRequest {
+            pod: &pod,
+            policy: &policy,
+            tie_break: TieBreak::Lexicographic,
+            now: None,
+        };
         match cluster.assume(&request).unwrap().outcome {
             Outcome::Placed(placement) => (key(name), placement.stamp.unwrap()),
             outcome => panic!("{outcome:?}"),

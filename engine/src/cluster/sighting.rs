@@ -94,7 +94,7 @@ mod tests {
         let new = cluster.compile_pod(&object::pod("new uid=4 named=a")).unwrap();
         let policy = Policy::default();
         let tie_break = TieBreak::Lexicographic;
-        cluster.assume(&PlaceRequest { pod: &new, policy: &policy, tie_break }).unwrap();
+        cluster.assume(&PlaceRequest { pod: &new, policy: &policy, tie_break, now: None }).unwrap();
         let pod = |name: &str| cluster.sighted_pod(&PodKey::new("default", name));
         let seen = |uid: &str, node: Option<&str>, is_assumed| {
             Some(PodSighting { uid: uid.into(), node: node.map(Arc::from), is_assumed })

@@ -2,20 +2,21 @@
 
 use std::sync::Arc;
 
-use crate::model::volume::VolumeBindings;
+use crate::devices::claims::has_same_claims;
 use crate::model::{Pod, PodKey};
-use crate::place::basis::Basis;
+use crate::place::basis::{Basis, Ground};
 use crate::place::decision::Outcome;
 use crate::place::{Chosen, Decided};
 use crate::preempt::outcome::{Nomination, PostFilter};
 use crate::rows::NodeRow;
 use crate::snapshot::Snapshot;
+use crate::snapshot::bindings::Bindings;
 
 /// One change that a decision makes.
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
     /// The pod is assumed on a node (S-CCH-2).
-    Assume { pod: Pod, node: Arc<str>, row: NodeRow, volumes: VolumeBindings, basis: Basis },
+    Assume { pod: Pod, node: Arc<str>, row: NodeRow, bindings: Bindings, basis: Basis },
     /// The pod is nominated to a node (S-PRE-21).
     Nominate { pod: Pod, node: Arc<str>, basis: Basis },
     /// The pod's nomination is cleared: no eviction helps it (S-PRE-17), or another pod is nominated to the node
@@ -28,8 +29,8 @@ impl Step {
     pub(crate) fn of(pod: &Pod, decided: &Decided) -> Option<Step> {
         let Outcome::Placed(placement) = &decided.decision.outcome else { return None };
         let Chosen { row, basis } = decided.chosen?;
-        let (node, volumes) = (placement.node.clone(), placement.volumes.clone());
-        Some(Step::Assume { pod: pod.clone(), node, row, volumes, basis })
+        let (node, bindings) = (placement.node.clone(), placement.bindings());
+        Some(Step::Assume { pod: pod.clone(), node, row, bindings, basis })
     }
 
     /// The steps for an attempt's nominations: cleared ones first, so that the new one comes last.
@@ -93,6 +94,14 @@ impl Step {
             | Step::Nominate { basis, .. }
             | Step::Clear { basis, .. } => *basis,
         }
+    }
+
+    /// The part of what the step rests on that changed between two points of one history, if any.
+    pub(crate) fn changed(&self, then: &Snapshot, now: &Snapshot) -> Option<Ground> {
+        let are_claims_changed =
+            || self.placed().is_some_and(|pod| !has_same_claims(pod, &then.devices, &now.devices));
+        let changed = self.basis().changed(then, now);
+        changed.or_else(|| are_claims_changed().then_some(Ground::Devices))
     }
 
     /// The pod that is placed or nominated, which must not be on a node already.

@@ -43,7 +43,8 @@ fn delete(name: &str) -> Delta {
 fn assume(cluster: &Cluster, text: &str) -> Arc<str> {
     let (pod, policy) = (pod(cluster, text), Policy::default());
     let tie_break = TieBreak::Lexicographic;
-    let decision = cluster.assume(&PlaceRequest { pod: &pod, policy: &policy, tie_break });
+    let decision =
+        cluster.assume(&PlaceRequest { pod: &pod, policy: &policy, tie_break, now: None });
     let Outcome::Placed(placement) = decision.unwrap().outcome else { panic!("{text} fits") };
     assert!(placement.assumed);
     placement.node
@@ -58,6 +59,7 @@ fn nominate(cluster: &Cluster, text: &str, nomination: Nomination) {
         n_candidates: 0,
         n_best: 0,
         cleared_nominations: Vec::new(),
+        given_up: Default::default(),
     };
     cluster.nominate(&pod(cluster, text), &post_filter).unwrap();
 }
@@ -200,6 +202,7 @@ fn gang(cluster: &Cluster, pods: &[&str], gang: Gang, assume: bool) -> BatchOutc
         assume,
         gang: Some(gang),
         cancelled: &|| false,
+        now: None,
     })
 }
 
@@ -254,6 +257,7 @@ fn a_cancelled_gang_is_undone() {
             assume: true,
             gang: Some(Gang { min_count: 1, preempt: None }),
             cancelled: &|| polls.replace(polls.get() + 1) >= n_polls,
+            now: None,
         });
         assert!(!outcome.gang.unwrap().placed, "cancelled after {n_polls} looks");
         assert_eq!(live.snapshot().n_pods(), 0);
@@ -287,8 +291,12 @@ fn long_operations_check_for_cancellation() {
     let policy = Policy::default();
     let n_looks_for = |text: &str| {
         let pod = pod(&live, text);
-        let request =
-            PlaceRequest { pod: &pod, policy: &policy, tie_break: TieBreak::Lexicographic };
+        let request = PlaceRequest {
+            pod: &pod,
+            policy: &policy,
+            tie_break: TieBreak::Lexicographic,
+            now: None,
+        };
         n_looks(|cancelled| live.explain_unless(&request, &|_| false, cancelled))
     };
     let n_scores = u32::try_from(policy.spec().score.len()).unwrap();
@@ -399,7 +407,7 @@ fn a_relabelled_namespace_keeps_a_commit_back() {
     fork.apply(vec![team(&fork, "b")]);
     let (pod, policy) = (of_namespace(&fork), Policy::default());
     let tie_break = TieBreak::Lexicographic;
-    let request = PlaceRequest { pod: &pod, policy: &policy, tie_break };
+    let request = PlaceRequest { pod: &pod, policy: &policy, tie_break, now: None };
     let is_placed =
         |cluster: &Cluster| matches!(cluster.assume(&request).unwrap().outcome, Outcome::Placed(_));
     assert!(is_placed(&fork) && !is_placed(&live));
@@ -421,7 +429,8 @@ fn a_nomination_applies_to_the_decided_pod_only() {
     assert_eq!(promised(&live), ["p>n1"]);
     let (other, policy) = (pod(&live, "q cpu=1 priority=8"), Policy::default());
     let tie_break = TieBreak::Lexicographic;
-    let outcome = live.place(&PlaceRequest { pod: &other, policy: &policy, tie_break }).unwrap();
+    let outcome =
+        live.place(&PlaceRequest { pod: &other, policy: &policy, tie_break, now: None }).unwrap();
     assert!(matches!(outcome.outcome, Outcome::Unschedulable(_)), "the new pod holds the room");
 }
 
@@ -477,6 +486,7 @@ fn taking_back_supposes_nothing() {
         n_candidates: 1,
         n_best: 1,
         cleared_nominations: vec![PodKey::new("default", "low")],
+        given_up: Default::default(),
     };
     let preemptor = pod(&fork, "p cpu=1 priority=9");
     fork.nominate(&preemptor, &post_filter).unwrap();
@@ -509,7 +519,7 @@ fn what_dry_runs_name_leaves_no_trace() {
         .unwrap();
         let pod = cluster.compile_pod(&asked).unwrap();
         let tie_break = TieBreak::Lexicographic;
-        cluster.place(&PlaceRequest { pod: &pod, policy: &policy, tie_break }).unwrap();
+        cluster.place(&PlaceRequest { pod: &pod, policy: &policy, tie_break, now: None }).unwrap();
     };
     (0..20_000).for_each(ask);
     let n_names = cluster.model.names().len() - n_before;

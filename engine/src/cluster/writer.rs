@@ -161,7 +161,7 @@ impl Writer {
     pub(crate) fn carry_out(&mut self, step: Step) {
         let was_pending = self.session.is_some() && self.known(step.pod()).is_some();
         match &step {
-            Step::Assume { pod, row, volumes, .. } => self.assume(pod, *row, volumes),
+            Step::Assume { pod, row, bindings, .. } => self.assume(pod, *row, bindings),
             Step::Nominate { pod, node, .. } => self.nominate(pod, node),
             Step::Clear { pod, .. } => self.clear_nomination(pod),
         }

@@ -13,7 +13,14 @@ use crate::snapshot::shard::Shard;
 
 /// The resources that are checked, with the pod's request of each.
 #[derive(Clone, Debug)]
-pub(crate) struct Wanted(SmallVec<[(Resource, i64); 4]>);
+pub(crate) struct Wanted {
+    requests: SmallVec<[(Resource, i64); 4]>,
+    /// Those among them that are not checked on nodes that have none of their own (S-FIT-12).
+    from_devices: SmallVec<[Resource; 0]>,
+}
+
+/// Free amount of a resource on a node where it is not checked: more than pods can take.
+const UNCHECKED: i64 = i64::MAX / 2;
 
 /// Free amounts of the checked resources on a node, and free places for pods.
 #[derive(Clone, Debug, Default)]
@@ -27,22 +34,29 @@ pub(crate) type Amounts = SmallVec<[i64; 4]>;
 
 impl Wanted {
     pub(crate) fn of(prepared: &Prepared<'_>) -> Wanted {
-        Wanted(checked(prepared))
+        let requests = checked(prepared);
+        let is_from_devices = |resource: &Resource| matches!(resource, Resource::Scalar(name) if prepared.comes_from_devices(*name));
+        let from_devices = requests.iter().map(|(resource, _)| *resource).filter(is_from_devices);
+        Wanted { from_devices: from_devices.collect(), requests }
     }
 
     pub(crate) fn room(&self, shard: &Shard, row: usize) -> Room {
         let free = |resource| {
-            allocatable(shard, row, resource).wrapping_sub(requested(shard, row, resource))
+            let allocatable = allocatable(shard, row, resource);
+            if allocatable <= 0 && self.from_devices.contains(&resource) {
+                return UNCHECKED;
+            }
+            allocatable.wrapping_sub(requested(shard, row, resource))
         };
         Room {
             n_places: shard.nodes.allocatable.pods[row].wrapping_sub(shard.usage.pods[row]),
-            free: self.0.iter().map(|(resource, _)| free(*resource)).collect(),
+            free: self.requests.iter().map(|(resource, _)| free(*resource)).collect(),
         }
     }
 
     /// The amounts that the pod requests.
     pub(crate) fn amounts(&self) -> impl ExactSizeIterator<Item = i64> + '_ {
-        self.0.iter().map(|(_, amount)| *amount)
+        self.requests.iter().map(|(_, amount)| *amount)
     }
 
     /// The amounts that a pod takes of the checked resources.
@@ -50,7 +64,7 @@ impl Wanted {
         &'f self,
         footprint: &'f Footprint,
     ) -> impl Iterator<Item = i64> + 'f {
-        self.0.iter().map(|(resource, _)| footprint.requested.get(*resource))
+        self.requests.iter().map(|(resource, _)| footprint.requested.get(*resource))
     }
 }
 
@@ -65,7 +79,7 @@ impl Room {
 
     pub(crate) fn fits(&self, wanted: &Wanted) -> bool {
         self.n_places >= 1
-            && self.free.iter().zip(&wanted.0).all(|(free, (_, amount))| amount <= free)
+            && self.free.iter().zip(&wanted.requests).all(|(free, (_, amount))| amount <= free)
     }
 
     /// Every failure, in order (S-FIT-8), and the code (S-FIT-10).
@@ -74,7 +88,7 @@ impl Room {
         if self.n_places < 1 {
             refusal.reasons.push(Reason::TooManyPods);
         }
-        for ((resource, amount), free) in wanted.0.iter().zip(&self.free) {
+        for ((resource, amount), free) in wanted.requests.iter().zip(&self.free) {
             if amount > free {
                 refusal.reasons.push(Reason::Insufficient(*resource));
                 if *amount > allocatable(shard, row, *resource) {

@@ -1,6 +1,6 @@
 //! NodeResourcesFit: requests against free resources. Rules: S-FIT-7 to S-FIT-13. Reads: `Allocatable`, `UsageTable`.
 //!
-//! S-FIT-12 needs DeviceClass objects; the engine has none, so it never applies.
+//! A resource that a class of devices provides is not checked on nodes that have none of their own (S-FIT-12).
 
 use smallvec::SmallVec;
 
@@ -47,7 +47,9 @@ fn run(prepared: &Prepared<'_>, shard: &Shard, rows: &mut RowSet) {
         if *amount > 0 && !rows.is_empty() && !prepared.is_ignored(*name) {
             let resource = Resource::Scalar(*name);
             let (allocatable, used) = (room_column(shard, resource), used_column(shard, resource));
-            rows.intersect(&prepared.kernels.fit_one(&allocatable.0, &used.0, *amount));
+            let mut fitting = prepared.kernels.fit_one(&allocatable.0, &used.0, *amount);
+            fitting.union(&unchecked(prepared, shard, resource));
+            rows.intersect(&fitting);
         }
     }
 }
@@ -65,7 +67,10 @@ fn fits(prepared: &Prepared<'_>, shard: &Shard, row: usize) -> bool {
         && has_room(Resource::Memory, request.memory)
         && has_room(Resource::EphemeralStorage, request.ephemeral_storage)
         && request.scalars.iter().all(|(name, amount)| {
-            has_room(Resource::Scalar(*name), *amount) || prepared.is_ignored(*name)
+            let resource = Resource::Scalar(*name);
+            has_room(resource, *amount)
+                || prepared.is_ignored(*name)
+                || is_unchecked(prepared, shard, row, resource)
         })
 }
 
@@ -77,6 +82,9 @@ fn refusal(prepared: &Prepared<'_>, shard: &Shard, row: usize) -> Refusal {
     }
     for (resource, request) in checked(prepared) {
         let allocatable = allocatable(shard, row, resource);
+        if is_unchecked(prepared, shard, row, resource) {
+            continue;
+        }
         if request > allocatable.wrapping_sub(requested(shard, row, resource)) {
             refusal.reasons.push(Reason::Insufficient(resource));
             if request > allocatable {
@@ -91,11 +99,12 @@ fn refusal(prepared: &Prepared<'_>, shard: &Shard, row: usize) -> Refusal {
 fn count(prepared: &Prepared<'_>, shard: &Shard, refused: &RowSet, counts: &mut ReasonCounts) {
     let (room, usage) = (&shard.nodes.allocatable, &shard.usage);
     let short = |allocatable: &Column<i64>, used: &Column<i64>, request: i64| {
-        refused.without(&prepared.kernels.fit_one(&allocatable.0, &used.0, request)).len()
+        refused.without(&prepared.kernels.fit_one(&allocatable.0, &used.0, request))
     };
-    counts.add(Reason::TooManyPods, short(&room.pods, &usage.pods, 1));
+    counts.add(Reason::TooManyPods, short(&room.pods, &usage.pods, 1).len());
     for (resource, request) in checked(prepared) {
-        let n_short = short(room_column(shard, resource), used_column(shard, resource), request);
+        let short = short(room_column(shard, resource), used_column(shard, resource), request);
+        let n_short = short.without(&unchecked(prepared, shard, resource)).len();
         counts.add(Reason::Insufficient(resource), n_short);
     }
 }
@@ -105,9 +114,35 @@ fn resolvable(prepared: &Prepared<'_>, shard: &Shard, refused: &RowSet) -> RowSe
     let mut resolvable = *refused;
     for (resource, request) in checked(prepared) {
         let allocatable = room_column(shard, resource);
-        resolvable.intersect(&prepared.kernels.fit_one(&allocatable.0, &ZEROS.0, request));
+        let mut large = prepared.kernels.fit_one(&allocatable.0, &ZEROS.0, request);
+        large.union(&unchecked(prepared, shard, resource));
+        resolvable.intersect(&large);
     }
     resolvable
+}
+
+/// Whether a resource is not checked on a row: a class of devices provides it, and the node has none of its own
+/// (S-FIT-12).
+pub(crate) fn is_unchecked(
+    prepared: &Prepared<'_>,
+    shard: &Shard,
+    row: usize,
+    resource: Resource,
+) -> bool {
+    matches!(resource, Resource::Scalar(name) if prepared.comes_from_devices(name))
+        && allocatable(shard, row, resource) <= 0
+}
+
+/// The rows on which a resource is not checked (S-FIT-12).
+fn unchecked(prepared: &Prepared<'_>, shard: &Shard, resource: Resource) -> RowSet {
+    match resource {
+        Resource::Scalar(name) if prepared.comes_from_devices(name) => {
+            prepared.kernels.fit_one(&ZEROS.0, &room_column(shard, resource).0, 0)
+        }
+        Resource::Cpu | Resource::Memory | Resource::EphemeralStorage | Resource::Scalar(_) => {
+            RowSet::EMPTY
+        }
+    }
 }
 
 /// The non-zero requests that are checked: native resources first, then scalars by name.

@@ -55,6 +55,16 @@ pub(crate) enum Reason {
     PodAntiAffinity,
     /// Required anti-affinity of an existing pod is violated (S-IPA-7).
     ExistingAntiAffinity,
+    /// No devices satisfy the pod's claims (S-DRA-24).
+    NoDevices,
+    /// The same, and a pool of devices is invalid (S-DRA-24).
+    InvalidResourcePools,
+    /// A claim that is allocated cannot be used on the node (S-DRA-25).
+    ClaimNotAvailable,
+    /// The claim for extended resources is left from an earlier attempt (S-DRA-104).
+    ExtendedClaimExists,
+    /// Neither the node nor a class of devices provides an extended resource (S-DRA-104).
+    ExtendedResource,
     /// The node lacks a required feature (S-NDF-2).
     NodeDeclaredFeatures,
     /// NodeAffinity's PreFilter result leaves the node out (S-PF-6).
@@ -124,6 +134,11 @@ impl Reason {
             Reason::ExistingAntiAffinity => {
                 "node(s) didn't satisfy existing pods anti-affinity rules".into()
             }
+            Reason::NoDevices => "cannot allocate all claims".into(),
+            Reason::InvalidResourcePools => "invalid resource pools were encountered".into(),
+            Reason::ClaimNotAvailable => "resourceclaim not available on the node".into(),
+            Reason::ExtendedClaimExists => "cannot schedule extended resource claim".into(),
+            Reason::ExtendedResource => "cannot fit resource".into(),
             Reason::NodeDeclaredFeatures => "node(s) didn't match Pod's required features".into(),
             Reason::PreFilterNodeAffinity => {
                 "node(s) didn't satisfy plugin(s) [NodeAffinity]".into()
@@ -162,6 +177,11 @@ impl Reason {
             Reason::PodAffinity | Reason::PodAntiAffinity | Reason::ExistingAntiAffinity => {
                 Plugin::InterPodAffinity
             }
+            Reason::NoDevices
+            | Reason::InvalidResourcePools
+            | Reason::ClaimNotAvailable
+            | Reason::ExtendedClaimExists
+            | Reason::ExtendedResource => Plugin::DynamicResources,
             Reason::NodeDeclaredFeatures => Plugin::NodeDeclaredFeatures,
             Reason::NoVictims
             | Reason::PreemptionNotHelpful
@@ -199,6 +219,11 @@ impl Reason {
             | Reason::VolumeZone
             | Reason::MissingTopologyLabel
             | Reason::PodAffinity
+            | Reason::NoDevices
+            | Reason::InvalidResourcePools
+            | Reason::ClaimNotAvailable
+            | Reason::ExtendedClaimExists
+            | Reason::ExtendedResource
             | Reason::NodeDeclaredFeatures
             | Reason::PreFilterNodeAffinity
             | Reason::NoVictims
@@ -250,7 +275,12 @@ mod tests {
             Reason::PodTopologySpread => Reason::PodAffinity,
             Reason::PodAffinity => Reason::PodAntiAffinity,
             Reason::PodAntiAffinity => Reason::ExistingAntiAffinity,
-            Reason::ExistingAntiAffinity => Reason::NodeDeclaredFeatures,
+            Reason::ExistingAntiAffinity => Reason::NoDevices,
+            Reason::NoDevices => Reason::InvalidResourcePools,
+            Reason::InvalidResourcePools => Reason::ClaimNotAvailable,
+            Reason::ClaimNotAvailable => Reason::ExtendedClaimExists,
+            Reason::ExtendedClaimExists => Reason::ExtendedResource,
+            Reason::ExtendedResource => Reason::NodeDeclaredFeatures,
             Reason::NodeDeclaredFeatures => Reason::PreFilterNodeAffinity,
             Reason::PreFilterNodeAffinity => Reason::NoVictims,
             Reason::NoVictims => Reason::PreemptionNotHelpful,
@@ -282,7 +312,8 @@ mod tests {
         }
     }
 
-    /// Every reason that was recorded from kube-scheduler belongs to the same plugin here, for all thirteen filters.
+    /// Every reason that was recorded from kube-scheduler belongs to the same plugin here, for all filters but those of
+    /// DynamicResources, which has recordings of its own.
     #[test]
     fn recorded_reasons_belong_to_the_recorded_plugins() {
         let names = Interner::new();
@@ -298,7 +329,8 @@ mod tests {
                 }
             }
         }
-        assert_eq!(plugins.len(), FILTERS.len(), "{plugins:?}");
+        let others = FILTERS.iter().filter(|filter| filter.plugin != Plugin::DynamicResources);
+        assert_eq!(plugins.len(), others.count(), "{plugins:?}");
     }
 
     fn check(

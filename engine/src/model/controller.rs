@@ -6,10 +6,10 @@ use std::hash::BuildHasher;
 use berth_proto::{apps_v1, core_v1, meta_v1};
 use rustc_hash::FxBuildHasher;
 
-use super::ModelError;
 use super::intern::{Interner, Symbol};
 use super::label_selector::LabelSelector;
 use super::selector::{Requirement, Rule};
+use super::{Model, ModelError};
 use crate::model::key::{ObjectKey, ObjectKind};
 use crate::model::object::Compile;
 
@@ -90,8 +90,9 @@ impl Compile for core_v1::ReplicationController {
         &self,
         _: &meta_v1::ObjectMeta,
         key: &ObjectKey,
-        names: &Interner,
+        model: &Model,
     ) -> Result<Controller, ModelError> {
+        let names = model.names();
         let selector = self.spec.as_ref().map(|spec| &spec.selector);
         let requirements = selector.into_iter().flatten().map(|(key, value)| Requirement {
             key: names.intern(key),
@@ -112,8 +113,9 @@ impl Compile for apps_v1::ReplicaSet {
         &self,
         _: &meta_v1::ObjectMeta,
         key: &ObjectKey,
-        names: &Interner,
+        model: &Model,
     ) -> Result<Controller, ModelError> {
+        let names = model.names();
         let selector = self.spec.as_ref().and_then(|spec| spec.selector.as_ref());
         let n_replicas = self.spec.as_ref().and_then(|spec| spec.replicas);
         Ok(Controller::of_selector(selector, n_replicas, key, names))
@@ -127,8 +129,9 @@ impl Compile for apps_v1::StatefulSet {
         &self,
         _: &meta_v1::ObjectMeta,
         key: &ObjectKey,
-        names: &Interner,
+        model: &Model,
     ) -> Result<Controller, ModelError> {
+        let names = model.names();
         let selector = self.spec.as_ref().and_then(|spec| spec.selector.as_ref());
         let n_replicas = self.spec.as_ref().and_then(|spec| spec.replicas);
         Ok(Controller::of_selector(selector, n_replicas, key, names))

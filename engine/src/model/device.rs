@@ -4,8 +4,9 @@
 //! allocation say when an unknown word or a missing part becomes an error, and for which pods. Refused are only
 //! quantities that do not parse.
 
-mod amount;
+pub(crate) mod amount;
 pub(crate) mod allocation;
+pub(crate) mod assigned;
 pub(crate) mod claim;
 pub(crate) mod class;
 pub(crate) mod constraint;
@@ -14,10 +15,13 @@ pub(crate) mod node_selection;
 pub(crate) mod pod_claims;
 pub(crate) mod published;
 pub(crate) mod request;
+pub(crate) mod selector;
+pub(crate) mod shape;
 pub(crate) mod slice;
 pub(crate) mod template;
 pub(crate) mod text;
 pub(crate) mod toleration;
+pub(crate) mod verdicts;
 
 #[cfg(test)]
 mod tests;

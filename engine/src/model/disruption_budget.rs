@@ -3,11 +3,11 @@
 use berth_proto::policy_v1::PodDisruptionBudgetStatus;
 use berth_proto::{Time, meta_v1, policy_v1};
 
-use super::ModelError;
 use super::budget_demand::{Demand, demand};
 use super::intern::{Interner, Symbol};
 use super::label_selector::LabelSelector;
 use super::population::PopulationFacts;
+use super::{Model, ModelError};
 use crate::model::key::ObjectKey;
 use crate::model::object::Compile;
 
@@ -71,8 +71,9 @@ impl Compile for policy_v1::PodDisruptionBudget {
         &self,
         metadata: &meta_v1::ObjectMeta,
         key: &ObjectKey,
-        names: &Interner,
+        model: &Model,
     ) -> Result<DisruptionBudget, ModelError> {
+        let names = model.names();
         Ok(DisruptionBudget::compile(self, metadata, key, names))
     }
 }

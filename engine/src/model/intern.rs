@@ -18,6 +18,8 @@ pub(crate) struct Symbol(u32);
 impl Symbol {
     /// The empty string.
     pub(crate) const EMPTY: Symbol = Symbol(0);
+    /// Not below any symbol, for ranges.
+    pub(crate) const MAX: Symbol = Symbol(u32::MAX);
     /// The taint that stands for a cordon (S-UNS-1).
     pub(crate) const UNSCHEDULABLE_TAINT: Symbol = Symbol(1);
     /// The host address that means every address (S-PRT-3).

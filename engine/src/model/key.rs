@@ -144,6 +144,12 @@ pub(crate) struct ClaimKey {
     pub(crate) name: Arc<str>,
 }
 
+impl fmt::Display for ClaimKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
 /// A volume as a driver counts it (S-VLL-3).
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct VolumeId {

@@ -88,15 +88,15 @@ macro_rules! object_kinds {
                 name: "ResourceQuota", api_version: "v1", plural: "resourcequotas", namespaced: true
             }
             DeviceClass(berth_proto::resource_v1::DeviceClass) {
-                upsert: UpsertDeviceClass, wakes: NONE, recorded: device_classes,
+                upsert: UpsertDeviceClass, wakes: DEVICE_CLASS, recorded: device_classes,
                 name: "DeviceClass", api_version: "resource.k8s.io/v1", plural: "deviceclasses", namespaced: false
             }
             ResourceSlice(berth_proto::resource_v1::ResourceSlice) {
-                upsert: UpsertResourceSlice, wakes: NONE, recorded: resource_slices,
+                upsert: UpsertResourceSlice, wakes: RESOURCE_SLICE, recorded: resource_slices,
                 name: "ResourceSlice", api_version: "resource.k8s.io/v1", plural: "resourceslices", namespaced: false
             }
             ResourceClaim(berth_proto::resource_v1::ResourceClaim) {
-                upsert: UpsertResourceClaim, wakes: NONE, recorded: resource_claims,
+                upsert: UpsertResourceClaim, wakes: RESOURCE_CLAIM, recorded: resource_claims,
                 name: "ResourceClaim", api_version: "resource.k8s.io/v1", plural: "resourceclaims", namespaced: true
             }
             ResourceClaimTemplate(berth_proto::resource_v1::ResourceClaimTemplate) {

@@ -5,12 +5,11 @@ use std::sync::Arc;
 
 use berth_proto::{Quantity, core_v1, meta_v1};
 
-use super::ModelError;
-use super::intern::Interner;
 use super::key::ObjectKey;
 use super::label::clip;
 use super::object::Compile;
 use super::requests::rounded_list;
+use super::{Model, ModelError};
 
 /// Facts of a limit range.
 #[derive(Clone, Debug, PartialEq)]
@@ -63,7 +62,7 @@ impl Compile for core_v1::LimitRange {
         &self,
         _: &meta_v1::ObjectMeta,
         key: &ObjectKey,
-        _: &Interner,
+        _: &Model,
     ) -> Result<LimitRange, ModelError> {
         let limits = self.spec.as_ref().map_or(&[][..], |spec| &spec.limits).iter().enumerate();
         let limits = limits.map(|(index, item)| {
@@ -131,7 +130,7 @@ mod tests {
         let json = format!(r#"{{"spec": {{"limits": {limits}}}}}"#);
         let range: core_v1::LimitRange = serde_json::from_str(&json).unwrap();
         let key = ObjectKey::new(ObjectKind::LimitRange, "shop", "bounds");
-        range.compile(&meta_v1::ObjectMeta::default(), &key, &Interner::new())
+        range.compile(&meta_v1::ObjectMeta::default(), &key, &Model::new())
     }
 
     /// A-LIM-1: only limits of containers have defaults.

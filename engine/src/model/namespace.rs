@@ -2,11 +2,11 @@
 
 use berth_proto::{core_v1, meta_v1};
 
-use super::ModelError;
-use super::intern::{Interner, Symbol};
+use super::intern::Symbol;
 use super::key::ObjectKey;
 use super::label::{self, Labels};
 use super::object::Compile;
+use super::{Model, ModelError};
 
 /// A namespace's name and labels.
 #[derive(Debug, PartialEq, Eq)]
@@ -22,8 +22,9 @@ impl Compile for core_v1::Namespace {
         &self,
         metadata: &meta_v1::ObjectMeta,
         _: &ObjectKey,
-        names: &Interner,
+        model: &Model,
     ) -> Result<Namespace, ModelError> {
+        let names = model.names();
         let name = names.intern(&metadata.name);
         Ok(Namespace { name, labels: label::compile(&metadata.labels, names)? })
     }

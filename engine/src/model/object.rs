@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use berth_proto::meta_v1::ObjectMeta;
 
-use super::intern::{Interner, Lease};
+use super::intern::Lease;
 use super::key::{ObjectKey, WireObject};
 use super::kinds::object_kinds;
 use super::label::check_name;
@@ -29,7 +29,7 @@ pub(crate) trait Compile {
         &self,
         metadata: &ObjectMeta,
         key: &ObjectKey,
-        names: &Interner,
+        model: &Model,
     ) -> Result<Self::Facts, ModelError>;
 }
 
@@ -46,11 +46,11 @@ macro_rules! facts {
                 object: WireObject<'_>,
                 metadata: &ObjectMeta,
                 key: &ObjectKey,
-                names: &Interner,
+                model: &Model,
             ) -> Result<ObjectFacts, ModelError> {
                 Ok(match object {
                     $(WireObject::$kind(object) => {
-                        ObjectFacts::$kind(Arc::new(Compile::compile(object, metadata, key, names)?))
+                        ObjectFacts::$kind(Arc::new(Compile::compile(object, metadata, key, model)?))
                     })+
                 })
             }
@@ -70,7 +70,7 @@ impl Object {
         if object.kind().is_namespaced() {
             check_name("metadata.namespace", &key.namespace)?;
         }
-        let facts = ObjectFacts::compile(object, metadata, &key, model.names())?;
+        let facts = ObjectFacts::compile(object, metadata, &key, model)?;
         let resource_version = metadata.resource_version.parse().ok();
         Ok(Object { key, resource_version, facts, _lease: model.names().lease() })
     }

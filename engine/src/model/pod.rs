@@ -287,6 +287,19 @@ impl Pod {
         self.0.volumes.as_ref()
     }
 
+    /// Whether the pod names claims for devices.
+    pub fn has_device_claims(&self) -> bool {
+        self.facts().device_claims.as_ref().is_some_and(|claims| !claims.entries.is_empty())
+    }
+
+    /// Whether placing the pod may bind more than room: volumes or devices.
+    pub(crate) fn is_bound_to_objects(&self) -> bool {
+        let facts = self.facts();
+        facts.volumes.is_some()
+            || facts.device_claims.is_some()
+            || facts.shape.facts.extended.is_some()
+    }
+
     /// Whether the pod uses a disk that is this one.
     pub(crate) fn uses_disk(&self, disk: &Disk) -> bool {
         self.volumes().is_some_and(|volumes| volumes.disks.iter().any(|own| own.is_same_as(disk)))

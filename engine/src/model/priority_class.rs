@@ -4,11 +4,10 @@ use std::sync::Arc;
 
 use berth_proto::{meta_v1, scheduling_v1};
 
-use super::ModelError;
-use super::intern::Interner;
 use super::key::ObjectKey;
 use super::label::clip;
 use super::object::Compile;
+use super::{Model, ModelError};
 
 /// Facts of a class.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,7 +27,7 @@ impl Compile for scheduling_v1::PriorityClass {
         &self,
         _: &meta_v1::ObjectMeta,
         key: &ObjectKey,
-        _: &Interner,
+        _: &Model,
     ) -> Result<PriorityClass, ModelError> {
         let may_preempt = match self.preemption_policy.as_deref() {
             None | Some("" | "PreemptLowerPriority") => true,
@@ -55,7 +54,7 @@ mod tests {
             let json = format!(r#"{{"value": 5, "preemptionPolicy": "{policy}"}}"#);
             let class: scheduling_v1::PriorityClass = serde_json::from_str(&json).unwrap();
             let key = ObjectKey::new(ObjectKind::PriorityClass, "", "c");
-            let facts = class.compile(&meta_v1::ObjectMeta::default(), &key, &Interner::new());
+            let facts = class.compile(&meta_v1::ObjectMeta::default(), &key, &Model::new());
             facts.map(|facts| facts.may_preempt).map_err(|error| error.to_string())
         };
         assert_eq!(may_preempt(""), Ok(true));

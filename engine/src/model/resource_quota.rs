@@ -5,12 +5,11 @@ use std::sync::Arc;
 
 use berth_proto::{Amount, Quantity, core_v1, meta_v1};
 
-use super::ModelError;
-use super::intern::Interner;
 use super::key::ObjectKey;
 use super::label::clip;
 use super::object::Compile;
 use super::requests::parse_amount;
+use super::{Model, ModelError};
 
 /// Facts of a quota.
 #[derive(Clone, Debug, PartialEq)]
@@ -62,7 +61,7 @@ impl Compile for core_v1::ResourceQuota {
         &self,
         _: &meta_v1::ObjectMeta,
         key: &ObjectKey,
-        _: &Interner,
+        _: &Model,
     ) -> Result<ResourceQuota, ModelError> {
         let spec = self.spec.clone().unwrap_or_default();
         let limits = amounts(&spec.hard, "spec.hard")?;
@@ -140,7 +139,7 @@ mod tests {
     fn compile(json: &str) -> Result<ResourceQuota, ModelError> {
         let quota: core_v1::ResourceQuota = serde_json::from_str(json).unwrap();
         let key = ObjectKey::new(ObjectKind::ResourceQuota, "shop", "q");
-        quota.compile(&meta_v1::ObjectMeta::default(), &key, &Interner::new())
+        quota.compile(&meta_v1::ObjectMeta::default(), &key, &Model::new())
     }
 
     /// A-QUO-1: the status holds once there is one.

@@ -4,13 +4,12 @@ use std::collections::BTreeMap;
 
 use berth_proto::{Quantity, core_v1, meta_v1, node_v1};
 
-use super::ModelError;
-use super::intern::Interner;
 use super::key::ObjectKey;
 use super::label;
 use super::object::Compile;
 use super::requests::rounded_list;
 use super::taint::Tolerations;
+use super::{Model, ModelError};
 
 /// Facts of a class.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,8 +29,9 @@ impl Compile for node_v1::RuntimeClass {
         &self,
         _: &meta_v1::ObjectMeta,
         _: &ObjectKey,
-        names: &Interner,
+        model: &Model,
     ) -> Result<RuntimeClass, ModelError> {
+        let names = model.names();
         let overhead = self.overhead.as_ref();
         let overhead = overhead
             .map(|overhead| rounded_list(&overhead.pod_fixed, "overhead.podFixed"))
@@ -63,7 +63,7 @@ mod tests {
         let compile = |json: &str| {
             let class: node_v1::RuntimeClass = serde_json::from_str(json).unwrap();
             let key = ObjectKey::new(ObjectKind::RuntimeClass, "", "c");
-            class.compile(&meta_v1::ObjectMeta::default(), &key, &Interner::new())
+            class.compile(&meta_v1::ObjectMeta::default(), &key, &Model::new())
         };
         let class = compile(r#"{"handler": "h", "scheduling": {"nodeSelector": {"a": "b"}}}"#);
         let class = class.unwrap();

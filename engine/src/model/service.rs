@@ -2,9 +2,9 @@
 
 use berth_proto::{core_v1, meta_v1};
 
-use super::ModelError;
 use super::intern::{Interner, Symbol};
 use super::label::Labels;
+use super::{Model, ModelError};
 use crate::model::key::ObjectKey;
 use crate::model::object::Compile;
 
@@ -24,8 +24,9 @@ impl Compile for core_v1::Service {
         &self,
         _: &meta_v1::ObjectMeta,
         key: &ObjectKey,
-        names: &Interner,
+        model: &Model,
     ) -> Result<Service, ModelError> {
+        let names = model.names();
         Ok(Service::compile(self, key, names))
     }
 }

@@ -6,6 +6,7 @@ use berth_proto::core_v1;
 use smallvec::SmallVec;
 
 use super::ModelError;
+use super::extended::ExtendedRequests;
 use super::feature::FeatureSet;
 use super::image;
 use super::intern::{Interner, Symbol};
@@ -18,7 +19,6 @@ use super::selector::{NodePreferences, NodeSelector};
 use super::table::Table;
 use super::taint::Tolerations;
 use super::topology_spread::SpreadConstraints;
-use crate::plugin::Plugin;
 
 /// Id of a shape as long as anything refers to it; ids are never reused.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -59,8 +59,8 @@ pub(crate) struct ShapeFacts {
     /// Affinity to pods; `None` where the pod has none.
     pub(crate) pod_affinity: Option<Arc<PodAffinity>>,
     pub(crate) spread: SpreadConstraints,
-    /// Fields that need plugins that are not implemented, with these plugins.
-    pub(crate) not_evaluated: SmallVec<[(Plugin, &'static str); 0]>,
+    /// Requests for resources that devices may provide; `None` where the pod has none.
+    pub(crate) extended: Option<Arc<ExtendedRequests>>,
 }
 
 /// Amounts that a pod adds to the sums of its node (S-CCH-8).
@@ -136,7 +136,7 @@ impl ShapeFacts {
                 .and_then(|affinity| PodAffinity::compile(affinity, namespace, names, terms))
                 .map(Arc::new),
             spread: SpreadConstraints::compile(&spec.topology_spread_constraints, labels, names)?,
-            not_evaluated: not_evaluated(spec),
+            extended: ExtendedRequests::compile(spec, names),
         })
     }
 }
@@ -168,15 +168,6 @@ fn compile_images(spec: &core_v1::PodSpec, names: &Interner) -> SmallVec<[Symbol
         containers.chain(volumes).map(|name| names.intern(&image::normalized(name))).collect();
     images.sort_unstable();
     images
-}
-
-/// Fields that need plugins that are not implemented.
-fn not_evaluated(spec: &core_v1::PodSpec) -> SmallVec<[(Plugin, &'static str); 0]> {
-    let mut list = SmallVec::new();
-    if !spec.resource_claims.is_empty() {
-        list.push((Plugin::DynamicResources, "spec.resourceClaims"));
-    }
-    list
 }
 
 /// Interned shapes of all pods.

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use super::ModelError;
+use super::device::selector::SelectorTable;
+use super::device::shape::ClaimShapeTable;
 use super::drainability::DrainabilityTable;
 use super::intern::{self, Interner};
 use super::pod_affinity::TermTable;
@@ -10,8 +12,8 @@ use super::population::PopulationTable;
 use super::reported::PatternTable;
 use super::shape::ShapeTable;
 
-/// Shared tables of names, shapes, populations, drainabilities, terms and patterns of reported pods. Usable from any
-/// number of threads.
+/// Shared tables of names, shapes, populations, drainabilities, terms, patterns of reported pods, and of selectors and
+/// shapes of claims for devices. Usable from any number of threads.
 #[derive(Clone, Debug)]
 pub(crate) struct Model {
     names: Interner,
@@ -25,6 +27,8 @@ struct Tables {
     drainabilities: DrainabilityTable,
     terms: TermTable,
     patterns: PatternTable,
+    selectors: SelectorTable,
+    claim_shapes: ClaimShapeTable,
 }
 
 impl Model {
@@ -59,6 +63,14 @@ impl Model {
 
     pub(crate) fn patterns(&self) -> &PatternTable {
         &self.tables.patterns
+    }
+
+    pub(crate) fn selectors(&self) -> &SelectorTable {
+        &self.tables.selectors
+    }
+
+    pub(crate) fn claim_shapes(&self) -> &ClaimShapeTable {
+        &self.tables.claim_shapes
     }
 
     /// Checks that the interner accepts names of another object.

@@ -19,6 +19,8 @@ pub(crate) struct Basis {
     terms: bool,
     /// Whether claims and volumes count, which other pods can take.
     storage: bool,
+    /// Whether devices count that several nodes see.
+    devices: bool,
     /// Whether pods on other nodes count.
     others: bool,
     /// Whether disruption budgets count.
@@ -40,6 +42,8 @@ pub enum Ground {
     Terms,
     /// Volumes and claims.
     Storage,
+    /// Devices and claims for them.
+    Devices,
     /// Other nodes and the pods on them.
     OtherNodes,
     /// Namespaces, services and controllers.
@@ -58,6 +62,7 @@ impl fmt::Display for Ground {
             Ground::Pods => "the pods on the node",
             Ground::Terms => "the affinity terms of other pods",
             Ground::Storage => "volumes or claims",
+            Ground::Devices => "devices or claims for them",
             Ground::OtherNodes => "other nodes or the pods on them",
             Ground::Objects => "namespaces, services or controllers",
             Ground::Nominations => "nominations of other pods",
@@ -72,6 +77,7 @@ impl Basis {
         row: None,
         terms: false,
         storage: false,
+        devices: false,
         others: false,
         budgets: false,
         whole: true,
@@ -83,6 +89,7 @@ impl Basis {
             row: Some(row),
             terms: true,
             storage: plan.volumes().storage_version().is_some(),
+            devices: plan.devices().found().is_some(),
             others: plan.demand().filters(),
             budgets: false,
             whole: false,
@@ -94,7 +101,8 @@ impl Basis {
         let shape = &pod.shape().facts;
         let others = shape.pod_affinity.is_some() || !shape.spread.list.is_empty();
         let storage = pod.volumes().is_some();
-        Basis { row, terms: true, storage, others, budgets: true, whole: false }
+        let devices = pod.facts().device_claims.is_some() || shape.extended.is_some();
+        Basis { row, terms: true, storage, devices, others, budgets: true, whole: false }
     }
 
     /// This basis for a decision that evicts pods.
@@ -113,6 +121,7 @@ impl Basis {
             (Ground::Terms, self.terms && then.terms.version != now.terms.version),
             (Ground::Nominations, then.nominations.version != now.nominations.version),
             (Ground::Storage, self.storage && then.storage.version != now.storage.version),
+            (Ground::Devices, self.devices && are_devices_changed(then, now)),
             (Ground::Objects, then.objects.version != now.objects.version),
             (Ground::Budgets, self.budgets && budgets_differ(then, now)),
         ];
@@ -128,6 +137,7 @@ impl Basis {
             (Ground::Terms, (self.terms || self.whole) && touched.terms),
             (Ground::Nominations, touched.nominations),
             (Ground::Storage, (self.storage || self.whole) && touched.storage),
+            (Ground::Devices, (self.devices || self.whole) && touched.devices),
             (Ground::Objects, touched.objects),
             (Ground::Budgets, (self.budgets || self.whole) && touched.budgets),
             (Ground::OtherNodes, (self.others || self.whole) && !touched.rows.is_empty()),
@@ -142,6 +152,7 @@ pub(crate) struct Touched {
     rows: FxHashSet<NodeRow>,
     terms: bool,
     storage: bool,
+    devices: bool,
     objects: bool,
     budgets: bool,
     nominations: bool,
@@ -153,6 +164,7 @@ impl Touched {
     pub(crate) fn add(&mut self, before: &Snapshot, after: &Snapshot) {
         self.terms |= before.terms.version != after.terms.version;
         self.storage |= before.storage.version != after.storage.version;
+        self.devices |= before.devices.version != after.devices.version;
         self.objects |= before.objects.version != after.objects.version;
         self.budgets |= budgets_differ(before, after);
         self.nominations |= before.nominations.version != after.nominations.version;
@@ -170,6 +182,11 @@ impl Touched {
 /// Whether budgets, or disruptions that are computed for them, differ between two points of one history.
 fn budgets_differ(then: &Snapshot, now: &Snapshot) -> bool {
     then.objects.budgets_version != now.objects.budgets_version || allowances_differ(then, now)
+}
+
+/// Whether devices that several nodes see differ between two points of one history. Others change their node's row.
+fn are_devices_changed(then: &Snapshot, now: &Snapshot) -> bool {
+    then.devices.shared_version() != now.devices.shared_version()
 }
 
 /// The version of a row; 0 for a row that never held anything.

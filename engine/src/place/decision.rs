@@ -5,8 +5,10 @@ use std::sync::Arc;
 use super::remedy::change::RemedyChange;
 use crate::account::comparison::NodeAccount;
 use crate::model::PodKey;
+pub use crate::model::device::assigned::{AssignedClaim, AssignedDevices, AssignedExtended};
 pub use crate::model::volume::VolumeBindings;
 use crate::plugin::{Plugin, StatusCode};
+use crate::snapshot::bindings::Bindings;
 use crate::snapshot::{AssumptionStamp, Generation};
 
 /// The outcome for one pod.
@@ -39,7 +41,7 @@ pub enum Outcome {
 }
 
 /// The chosen node.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Placement {
     /// Node name.
     pub node: Arc<str>,
@@ -55,6 +57,15 @@ pub struct Placement {
     pub stamp: Option<AssumptionStamp>,
     /// Volume bindings of the pod's claims on this node.
     pub volumes: VolumeBindings,
+    /// Devices that the node gives to the pod's claims; `None` where nothing is allocated.
+    pub devices: Option<Arc<AssignedDevices>>,
+}
+
+impl Placement {
+    /// What the placement takes besides room.
+    pub(crate) fn bindings(&self) -> Bindings {
+        Bindings { volumes: self.volumes.clone(), devices: self.devices.clone() }
+    }
 }
 
 /// Why no node is feasible.
@@ -115,6 +126,8 @@ pub enum Verdict {
         scores: Vec<PluginScore>,
         /// Sum of the scores' `weighted`.
         total: i64,
+        /// Devices that the node gives to the pod's claims; `None` where nothing is allocated.
+        devices: Option<Arc<AssignedDevices>>,
     },
     /// A filter failed.
     Rejected {

@@ -13,10 +13,12 @@ use super::normalized::Normalized;
 use super::promised::refused_with_promised;
 use super::ranking::{Feasible, Ranking};
 use crate::census::Census;
+use crate::error::EngineError;
 use crate::filter::Scope;
 use crate::plan::Plan;
 use crate::plan::counted::{Filtering, Scoring};
-use crate::rows::{FEW, ROWS, RowSet};
+use crate::plugin::Plugin;
+use crate::rows::{FEW, NodeRow, ROWS, RowSet};
 use crate::score::normalize::Extent;
 use crate::snapshot::Snapshot;
 use crate::snapshot::shard::Shard;
@@ -30,6 +32,8 @@ pub(crate) struct Evaluation {
     /// The history of the versions: within one history, a later shard differs from an earlier one exactly in the rows
     /// with newer versions.
     lineage: u64,
+    /// Version of the devices that do not belong to one node; 0 for pods that need none.
+    devices: u64,
     /// Number of nodes of the scored snapshot: ImageLocality divides by it (S-IL-2).
     n_nodes: usize,
     /// Counts of other pods.
@@ -82,6 +86,10 @@ impl Evaluation {
     /// Filters every changed shard.
     pub(crate) fn filter(&mut self, plan: &Plan<'_>) {
         let Snapshot { shards, lineage, .. } = plan.snapshot();
+        let devices = plan.devices_version();
+        if std::mem::replace(&mut self.devices, devices) != devices {
+            self.shards.clear();
+        }
         let is_same_lineage = std::mem::replace(&mut self.lineage, *lineage) == *lineage;
         self.shards.resize_with(shards.len(), ShardEvaluation::default);
         for (evaluation, shard) in self.shards.iter_mut().zip(shards) {
@@ -118,14 +126,18 @@ impl Evaluation {
         Evaluation { shards, n_nodes: *n_nodes, lineage, census, ..Evaluation::default() }
     }
 
-    /// The rows that pass every filter, after [`Evaluation::filter`]; `None` if there are none.
-    pub(crate) fn feasible(&self, plan: &Filtering<'_, '_>) -> Option<Feasible> {
+    /// The rows that pass every filter, after [`Evaluation::filter`]; `None` if there are none. An error of a filter on
+    /// any of them ends the attempt (S-CYC-10).
+    pub(crate) fn feasible(
+        &self,
+        plan: &Filtering<'_, '_>,
+    ) -> Result<Option<Feasible>, EngineError> {
         let shards = self.shards.iter().zip(&plan.snapshot().shards);
         let feasible = shards.map(|(known, shard)| {
             let rows = passing_request(plan, shard, known.feasible);
             rows.without(&refused_with_promised(plan, shard, &rows))
         });
-        Feasible::of(feasible)
+        checked(plan, Feasible::of(feasible))
     }
 
     /// The rows among some that pass every filter, after [`Evaluation::filter`]; `None` if there are none.
@@ -133,7 +145,7 @@ impl Evaluation {
         &self,
         plan: &Filtering<'_, '_>,
         among: &[RowSet],
-    ) -> Option<Feasible> {
+    ) -> Result<Option<Feasible>, EngineError> {
         let shards = self.shards.iter().zip(&plan.snapshot().shards).zip(among);
         let feasible = shards.map(|((known, shard), among)| {
             let mut rows = known.feasible;
@@ -141,7 +153,7 @@ impl Evaluation {
             let rows = passing_request(plan, shard, rows);
             rows.without(&refused_with_promised(plan, shard, &rows))
         });
-        Feasible::of(feasible)
+        checked(plan, Feasible::of(feasible))
     }
 
     /// The rows of one shard that pass every filter, regardless of nominations. No other shard is visited.
@@ -155,7 +167,8 @@ impl Evaluation {
         if known.version != shard.version {
             known.filter(plan, shard, true);
         }
-        passing_request(plan, shard, known.feasible)
+        let rows = passing_request(plan, shard, known.feasible);
+        rows.without(&plan.devices().failed_rows(shard))
     }
 
     /// Number of rows that pass every filter of row scope.
@@ -271,14 +284,34 @@ impl Evaluation {
     }
 }
 
+/// Some feasible rows, unless a filter failed on one of them.
+fn checked(plan: &Plan<'_>, feasible: Option<Feasible>) -> Result<Option<Feasible>, EngineError> {
+    let Some(rows) = &feasible else { return Ok(None) };
+    let is_reached = |row: NodeRow| {
+        rows.by_shard().get(row.shard()).is_some_and(|rows| rows.contains(row.row()))
+    };
+    match plan.devices().failure(is_reached) {
+        None => Ok(feasible),
+        Some(why) => Err(EngineError::SchedulerError {
+            message: format!("running \"{}\" filter plugin: {why}", Plugin::DynamicResources),
+        }),
+    }
+}
+
 /// The rows among `rows`, all of which hold a node, that pass the filters whose verdicts are valid until a row changes.
-fn passing_row(plan: &Plan<'_>, shard: &Shard, mut rows: RowSet) -> RowSet {
+///
+/// Rows on which a filter failed stay: later filters do not see them.
+fn passing_row(plan: &Plan<'_>, shard: &Shard, candidates: RowSet) -> RowSet {
+    let mut rows = candidates;
     for filter in plan.row_filters() {
         if rows.is_empty() {
             break;
         }
         (filter.run)(plan, shard, &mut rows);
     }
+    let mut failed = plan.devices().failed_rows(shard);
+    failed.intersect(&candidates);
+    rows.union(&failed);
     rows
 }
 
@@ -317,7 +350,9 @@ impl ShardEvaluation {
             }
         }
         self.n_feasible = self.feasible.len();
-        self.version = shard.version;
+        // What failed is not remembered, so that it fails again.
+        let has_failed = !plan.devices().failed_rows(shard).is_empty();
+        self.version = if has_failed { 0 } else { shard.version };
     }
 
     /// The rows that changed since the last evaluation, if they are known and few.

@@ -278,11 +278,12 @@ fn feasible_node(plan: &Plan<'_>, row: NodeRow, scored: Vec<Scored>) -> Option<T
         })
         .collect();
     let total = scores.iter().map(|score| score.weighted).sum();
+    let devices = plan.assigned_devices(row);
     let accounts = scored.into_iter().map(|Scored { plugin, normalized, weight, .. }| {
         ScoreAccount { plugin, normalized, weight, basis: Vec::new() }
     });
     let account = NodeAccount { scores: accounts.collect(), ..NodeAccount::default() };
-    Some((NodeVerdict { node, verdict: Verdict::Feasible { scores, total } }, account))
+    Some((NodeVerdict { node, verdict: Verdict::Feasible { scores, total, devices } }, account))
 }
 
 /// The feasible nodes of the highest total, sorted like `nodes`.

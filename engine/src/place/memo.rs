@@ -10,6 +10,7 @@ use rustc_hash::{FxBuildHasher, FxHashMap};
 use super::Evaluation;
 use crate::model::shape::ShapeId;
 use crate::plan::Plan;
+use crate::prepared::devices::ClaimsKey;
 
 /// Remembered evaluations, by shape and policy.
 #[derive(Debug, Default)]
@@ -21,18 +22,25 @@ pub(crate) struct Memo {
 }
 
 /// Everything that an evaluation depends on besides the shards.
-#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct MemoKey {
     shape: ShapeId,
     policy: u64,
     /// Hash of the demand for counts of other pods; a collision costs a new count, but does not change a result.
     demand: u64,
+    /// The pod's claims for devices, if it has any.
+    claims: Option<Box<ClaimsKey>>,
 }
 
 impl MemoKey {
     /// The key of a plan; `None` where its request must not be remembered.
     pub(crate) fn of(plan: &Plan<'_>) -> Option<MemoKey> {
+        let claims = match plan.devices().found() {
+            None => None,
+            Some(found) => Some(Box::new(found.key()?)),
+        };
         plan.is_rememberable().then(|| MemoKey {
+            claims,
             shape: plan.pod().shape().id,
             policy: plan.policy().fingerprint(),
             demand: plan.demand().fingerprint(),

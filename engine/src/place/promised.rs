@@ -26,6 +26,7 @@ pub(crate) fn kept_promise(plan: &Filtering<'_, '_>) -> Option<NodeRow> {
         (filter.run)(plan, shard, &mut rows);
     }
     rows.subtract(&refused_with_promised(plan, shard, &rows));
+    rows.subtract(&plan.devices().failed_rows(shard));
     (!rows.is_empty()).then_some(row)
 }
 

@@ -30,15 +30,6 @@ impl Feasible {
         Feasible { rows, n_rows: 1, first: row }
     }
 
-    /// The feasible rows that are also in `others`, which has a set for each shard; `None` if there are none.
-    pub(crate) fn among(&self, others: &[RowSet]) -> Option<Feasible> {
-        Feasible::of(self.rows.iter().enumerate().map(|(shard, rows)| {
-            let mut rows = *rows;
-            rows.intersect(others.get(shard).unwrap_or(&RowSet::EMPTY));
-            rows
-        }))
-    }
-
     /// The feasible rows of each shard, in the shards' order.
     pub(crate) fn by_shard(&self) -> &[RowSet] {
         &self.rows

@@ -109,7 +109,6 @@ pub(crate) fn survey(
     surveyed: &SurveyedNodes,
     with_totals: bool,
 ) -> Result<Survey, EngineError> {
-    plan.check_evaluated()?;
     let mut account = Account::new(surveyed.by_shard.len());
     if let Some((plugin, text)) = pre_filter_refusal(plan)? {
         account.refuse_all(surveyed, plugin, text);
@@ -117,7 +116,7 @@ pub(crate) fn survey(
     }
     plan.filtering(evaluation, |plan, evaluation| {
         evaluation.filter(plan);
-        let feasible = evaluation.feasible_among(plan, &surveyed.by_shard);
+        let feasible = evaluation.feasible_among(plan, &surveyed.by_shard)?;
         for (i, named) in surveyed.by_shard.iter().enumerate() {
             let rows = feasible.as_ref().map_or(RowSet::EMPTY, |feasible| feasible.by_shard()[i]);
             rows.iter().for_each(|row| account.rows[i][row] = Standing::Feasible { total: 0 });

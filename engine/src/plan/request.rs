@@ -12,6 +12,9 @@ pub struct PlaceRequest<'a> {
     pub policy: &'a Policy,
     /// How ties between equal total scores are broken.
     pub tie_break: TieBreak,
+    /// The present time in seconds since 1970, for conditions that devices wait for (S-DRA-98); without it none is
+    /// overdue.
+    pub now: Option<i64>,
 }
 
 /// How one of several nodes with the highest total is chosen (S-SEL-4, policy).

@@ -86,7 +86,8 @@ fn place_one(plan: &Plan<'_>, draft: &mut Draft, victim: &Pod) -> Elsewhere {
     let pod = victim.without_node();
     let decided = {
         let policy = plan.policy();
-        let request = PlaceRequest { pod: &pod, policy, tie_break: TieBreak::Lexicographic };
+        let request =
+            PlaceRequest { pod: &pod, policy, tie_break: TieBreak::Lexicographic, now: None };
         let mut plan = Plan::new(&draft.snapshot, &request, plan.kernels);
         place::decide(&mut plan, &mut Evaluation::default(), request.tie_break)
     };
@@ -97,7 +98,7 @@ fn place_one(plan: &Plan<'_>, draft: &mut Draft, victim: &Pod) -> Elsewhere {
                 pod.on_node(placement.node.clone()),
                 Some(AssumptionStamp::OF_A_DRAFT),
             );
-            draft.assume_bindings(pod.key(), chosen.row, &placement.volumes);
+            draft.assume_bindings(&pod, chosen.row, &placement.bindings());
             Elsewhere::Node(placement.node)
         }
         Ok((_, Outcome::Unschedulable(unschedulable))) => Elsewhere::Nowhere(unschedulable.message),

@@ -34,6 +34,21 @@ pub struct PostFilter {
     /// Pods of lower priority that lose their nomination to the chosen node (S-PRE-24), in the order of their
     /// nominations.
     pub cleared_nominations: Vec<PodKey>,
+    /// What DynamicResources gives up so that the pod may fit the next time.
+    pub given_up: GivenUp,
+}
+
+/// What DynamicResources gives up for a pod that fits nowhere (S-DRA-100).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum GivenUp {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// The allocation of one of these claims, which are named without the pod's namespace and sorted. kube-scheduler
+    /// takes any of them.
+    OneOf(Vec<Arc<str>>),
+    /// The claim of this name for extended resources, left from an earlier attempt.
+    Extended(Arc<str>),
 }
 
 /// Status of PostFilter.

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use super::answer::{All, Detail, Searched};
-use super::outcome::{Nomination, PostFilter, PostFilterCode};
+use super::deallocation;
+use super::outcome::{GivenUp, Nomination, PostFilter, PostFilterCode};
 use super::request::PreemptRequest;
 use super::resolvable::Resolvable;
 use super::search::{self, Stopped};
@@ -34,18 +35,23 @@ impl Attempt<'_, '_> {
         let mut outcome = outcome(PostFilterCode::Unschedulable, Nomination::Unchanged);
         let mut texts: Vec<String> = Vec::new();
         let mut all = All::default();
+        let mut given_up = GivenUp::Nothing;
         for plugin in &self.plan.policy().spec().post_filter {
             match plugin {
                 Plugin::DynamicResources if !self.has_claim_state(unschedulable) => {
                     let failed = outcome_of_error("not found".to_owned());
                     return Ok((failed, all));
                 }
-                // DynamicResources skips pods without claims at every other extension point (S-DRA-1).
-                Plugin::DynamicResources => texts.push("no new claims to deallocate".to_owned()),
+                Plugin::DynamicResources => {
+                    let is_refused = unschedulable.pre_filter.is_some();
+                    let (text, found) = deallocation::of(self.plan, is_refused);
+                    texts.push(text.to_owned());
+                    given_up = found;
+                }
                 Plugin::DefaultPreemption => {
                     let (found, candidates) = self.preempt(unschedulable)?;
                     if found.code != PostFilterCode::Unschedulable {
-                        return Ok((found, candidates));
+                        return Ok((PostFilter { given_up, ..found }, candidates));
                     }
                     texts.push(found.message.clone());
                     (outcome, all) = (found, candidates);
@@ -72,6 +78,7 @@ impl Attempt<'_, '_> {
             }
         }
         outcome.message = texts.join(", ");
+        outcome.given_up = given_up;
         Ok((outcome, all))
     }
 
@@ -81,7 +88,7 @@ impl Attempt<'_, '_> {
         let place_of = |plugin| order.iter().position(|other| *other == plugin);
         let Some(own) = place_of(Plugin::DynamicResources) else { return false };
         let refusing = unschedulable.pre_filter.as_ref().and_then(|(plugin, ..)| place_of(*plugin));
-        refusing.is_none_or(|refusing| own < refusing)
+        refusing.is_none_or(|refusing| own <= refusing)
     }
 
     /// Runs DefaultPreemption.
@@ -119,6 +126,7 @@ impl Attempt<'_, '_> {
             n_candidates,
             n_best,
             cleared_nominations: self.lower_nominations(row),
+            given_up: GivenUp::Nothing,
         };
         (found, all)
     }
@@ -157,6 +165,7 @@ fn outcome(code: PostFilterCode, nomination: Nomination) -> PostFilter {
         n_candidates: 0,
         n_best: 0,
         cleared_nominations: Vec::new(),
+        given_up: GivenUp::Nothing,
     }
 }
 

@@ -40,7 +40,6 @@ pub(crate) fn check(
     evaluation: &mut Evaluation,
     proposals: &[Proposal<'_>],
 ) -> Result<Vec<ProposalOutcome>, EngineError> {
-    plan.check_evaluated()?;
     let is_refused = pre_filter_refusal(plan)?.is_some();
     plan.filtering(evaluation, |plan, _| {
         let runs = DryRuns::new(plan);

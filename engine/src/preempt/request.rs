@@ -18,6 +18,8 @@ pub struct PreemptRequest<'a> {
     /// Called repeatedly, from any thread; once it returns true, the search stops with
     /// [`crate::EngineError::Cancelled`].
     pub cancelled: &'a (dyn Fn() -> bool + Sync),
+    /// The present time, see [`PlaceRequest::now`](crate::PlaceRequest::now).
+    pub now: Option<i64>,
 }
 
 /// Options of preemption, all off by default.

@@ -1,18 +1,19 @@
 //! The table of scores.
 
 use super::{
-    Score, image_locality, inter_pod_affinity, node_affinity, node_resources_balanced_allocation,
-    node_resources_fit, pod_topology_spread, taint_toleration,
+    Score, dynamic_resources, image_locality, inter_pod_affinity, node_affinity,
+    node_resources_balanced_allocation, node_resources_fit, pod_topology_spread, taint_toleration,
 };
 use crate::plugin::Plugin;
 
 /// Every implemented score.
-pub(crate) const SCORES: [Score; 7] = [
+pub(crate) const SCORES: [Score; 8] = [
     taint_toleration::SCORE,
     node_affinity::SCORE,
     node_resources_fit::SCORE,
     pod_topology_spread::SCORE,
     inter_pod_affinity::SCORE,
+    dynamic_resources::SCORE,
     node_resources_balanced_allocation::SCORE,
     image_locality::SCORE,
 ];

@@ -18,7 +18,8 @@ pub(crate) struct Utilization {
     pub(crate) weight: i64,
 }
 
-/// The resources of a row that count (S-RS-1, S-RS-2).
+/// The resources of a row that count (S-RS-1, S-RS-2). Devices stand for a resource that the node has none of
+/// (S-RS-9).
 pub(crate) fn utilizations<'a>(
     prepared: &'a Prepared<'_>,
     shard: &'a Shard,
@@ -26,9 +27,19 @@ pub(crate) fn utilizations<'a>(
 ) -> impl Iterator<Item = Utilization> + 'a {
     prepared.fit_resources().iter().filter_map(move |(resource, weight)| {
         let pod = prepared.shape().score_request.get(*resource);
-        let allocatable = allocatable(shard, row, *resource);
-        if allocatable == 0 || (pod == 0 && matches!(resource, Resource::Scalar(_))) {
+        if pod == 0 && matches!(resource, Resource::Scalar(_)) {
             return None;
+        }
+        let allocatable = allocatable(shard, row, *resource);
+        if allocatable == 0 {
+            let (allocatable, used) = prepared.counted_devices(shard, row, *resource)?;
+            let requested = used.saturating_add(pod);
+            return Some(Utilization {
+                resource: *resource,
+                allocatable,
+                requested,
+                weight: *weight,
+            });
         }
         let used = match resource {
             Resource::Cpu => shard.usage.non_zero_milli_cpu[row],

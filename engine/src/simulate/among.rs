@@ -15,13 +15,12 @@ pub(crate) fn decide_among(
     tie_break: TieBreak,
     among: &[RowSet],
 ) -> Result<Option<NodeRow>, EngineError> {
-    plan.check_evaluated()?;
     if pre_filter_refusal(plan)?.is_some() {
         return Ok(None);
     }
     plan.filtering(evaluation, |plan, evaluation| {
         evaluation.filter(plan);
-        let feasible = evaluation.feasible(plan).and_then(|feasible| feasible.among(among));
+        let feasible = evaluation.feasible_among(plan, among)?;
         let Some(feasible) = feasible else { return Ok(None) };
         if feasible.len() == 1 {
             return Ok(Some(feasible.first()));

@@ -187,7 +187,7 @@ impl<'a> Trial<'a> {
             return Ok(FitOutcome::Refused(refusal));
         }
         let hinted = hint.and_then(|name| self.candidates.named(self.snapshot, name));
-        let place = PlaceRequest { pod, policy, tie_break: TieBreak::Lexicographic };
+        let place = PlaceRequest { pod, policy, tie_break: TieBreak::Lexicographic, now: None };
         if let Some(row) = hinted
             && self.fork.ask(&place, self.kernels, |p, e| one_pass::fits(p, e, row))?
         {
@@ -212,7 +212,7 @@ impl<'a> Trial<'a> {
     }
 
     fn put(&mut self, place: &PlaceRequest<'a>, row: NodeRow, by_hint: bool) -> FitOutcome {
-        let bindings = self.fork.ask(place, self.kernels, |plan, _| plan.volumes().bindings(row));
+        let bindings = self.fork.ask(place, self.kernels, |plan, _| plan.bindings(row));
         self.fork.put(place.pod, row, &bindings);
         let name = self.fork.node(row).map(|node| node.facts().name.clone());
         let node = name.unwrap_or_else(|| "".into());

@@ -12,7 +12,6 @@ use crate::cluster::Cluster;
 use crate::cluster::fork::Fork;
 use crate::error::EngineError;
 use crate::kernel::Kernels;
-use crate::model::volume::VolumeBindings;
 use crate::model::{ModelError, Pod, PodKey};
 use crate::place::decision::Outcome;
 use crate::place::{self, Evaluation, message};
@@ -23,6 +22,7 @@ use crate::policy::Policy;
 use crate::rows::{NodeRow, ROWS, RowSet};
 use crate::simulate::among::decide_among;
 use crate::simulate::fit::candidates;
+use crate::snapshot::bindings::Bindings;
 use crate::snapshot::{Generation, Snapshot};
 use account::Filled;
 use outcome::{Headroom, HeadroomEnd};
@@ -152,7 +152,7 @@ impl Filling<'_> {
                 Some(Outcome::Placed(_)) | None => {}
             }
             evaluation.filter(plan);
-            let open = evaluation.feasible_among(plan, &among);
+            let open = evaluation.feasible_among(plan, &among)?;
             if open.as_ref().is_some_and(|open| open.len() > 1) {
                 plan.check_scoring()?;
             }
@@ -169,7 +169,7 @@ impl Filling<'_> {
             for _ in 0..*n {
                 self.check_patience()?;
                 let copy = self.copy();
-                self.fork.put(&copy, *row, &VolumeBindings::default());
+                self.fork.put(&copy, *row, &Bindings::default());
                 self.count(*row);
             }
         }
@@ -194,7 +194,7 @@ impl Filling<'_> {
 
     fn place(&mut self, copy: &Pod) -> Result<Option<NodeRow>, EngineError> {
         let HeadroomRequest { policy, tie_break, .. } = *self.request;
-        let request = PlaceRequest { pod: copy, policy, tie_break };
+        let request = PlaceRequest { pod: copy, policy, tie_break, now: None };
         let decided = self.fork.decide(&request, self.kernels)?;
         self.fork.commit(copy, &decided);
         Ok(decided.chosen.map(|chosen| chosen.row))
@@ -202,11 +202,11 @@ impl Filling<'_> {
 
     fn place_among(&mut self, copy: &Pod) -> Result<Option<NodeRow>, EngineError> {
         let HeadroomRequest { policy, tie_break, .. } = *self.request;
-        let request = PlaceRequest { pod: copy, policy, tie_break };
+        let request = PlaceRequest { pod: copy, policy, tie_break, now: None };
         let among = &self.among;
         let (chosen, bindings) = self.fork.ask(&request, self.kernels, |plan, evaluation| {
             let chosen = decide_among(plan, evaluation, tie_break, among);
-            let bindings = |row| plan.volumes().bindings(row);
+            let bindings = |row| plan.bindings(row);
             let bindings = chosen.as_ref().ok().copied().flatten().map(bindings);
             (chosen, bindings)
         });
@@ -238,7 +238,7 @@ impl Filling<'_> {
     fn ask<T>(&mut self, ask: impl FnOnce(&mut Filtering<'_, '_>, &mut Evaluation) -> T) -> T {
         let HeadroomRequest { policy, tie_break, .. } = *self.request;
         let copy = self.copy();
-        let request = PlaceRequest { pod: &copy, policy, tie_break };
+        let request = PlaceRequest { pod: &copy, policy, tie_break, now: None };
         self.fork.ask(&request, self.kernels, |plan, evaluation| {
             plan.filtering(evaluation, |plan, evaluation| ask(plan, evaluation))
         })

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::error::EngineError;
 use crate::filter::reason::Reason;
 use crate::filter::{PreFilterFailure, Refusal};
-use crate::place::{Evaluation, gate_reason, pre_filter_refusal};
+use crate::place::{Evaluation, gate, pre_filter_refusal};
 use crate::plan::Plan;
 use crate::plan::counted::Filtering;
 use crate::plugin::{Plugin, StatusCode};
@@ -136,7 +136,6 @@ fn row_refusal(plan: &Filtering<'_, '_>, row: NodeRow) -> Option<(Plugin, Refusa
 
 /// Why the pod fits on no node at all; an error where the attempt would end in one (S-PF-2, S-PF-4).
 pub(crate) fn pre_filter(plan: &Plan<'_>) -> Result<Option<Misfit>, EngineError> {
-    plan.check_evaluated()?;
     Ok(pre_filter_refusal(plan)?.map(|(plugin, text)| Misfit {
         plugin,
         code: StatusCode::UnschedulableAndUnresolvable,
@@ -149,15 +148,8 @@ pub(crate) fn pre_filter(plan: &Plan<'_>) -> Result<Option<Misfit>, EngineError>
 pub(crate) fn refusal(plan: &Plan<'_>) -> Option<Misfit> {
     let code = StatusCode::UnschedulableAndUnresolvable;
     let misfit = |plugin, text| Some(Misfit { plugin, code, reasons: [text].into() });
-    if let Some(reason) = gate_reason(plan) {
-        return misfit(Plugin::SchedulingGates, reason);
-    }
-    if let Err(error) = plan.check_evaluated() {
-        let text = error.to_string();
-        return match error {
-            EngineError::NotEvaluated { plugin, .. } => misfit(plugin, text),
-            _ => misfit(Plugin::SchedulingGates, text),
-        };
+    if let Some((plugin, reason)) = gate(plan) {
+        return misfit(plugin, reason);
     }
     let (plugin, failure) = plan.pre_filter_failure()?;
     match failure {

@@ -11,7 +11,6 @@ use crate::filter::ReasonCounts;
 use crate::filter::reason::Reason;
 use crate::kernel::Kernels;
 use crate::model::intern::Symbol;
-use crate::model::volume::VolumeBindings;
 use crate::model::{Node, Pod, PodKey};
 use crate::place::Evaluation;
 use crate::plan::Plan;
@@ -24,6 +23,7 @@ use crate::simulate::one_pass::Misfit;
 use crate::simulate::rows::Rows;
 use crate::simulate::{one_pass, refusals};
 use crate::snapshot::Snapshot;
+use crate::snapshot::bindings::Bindings;
 use crate::snapshot::matching::with_keys;
 
 /// A private copy of a snapshot; it costs a few pointers until it is changed.
@@ -77,9 +77,9 @@ impl<'a> Scene<'a> {
     /// Puts a pod onto a node: it takes room, its terms count, its claims are bound as that node requires. No pod of
     /// its name may be on the scene.
     pub(crate) fn put(&mut self, pod: &Pod, row: NodeRow) {
-        let bindings = match pod.volumes() {
-            Some(_) => self.ask_of_row(pod, |plan, _| plan.volumes().bindings(row)),
-            None => VolumeBindings::default(),
+        let bindings = match pod.is_bound_to_objects() {
+            true => self.ask_of_row(pod, |plan, _| plan.bindings(row)),
+            false => Bindings::default(),
         };
         self.fork.put(pod, row, &bindings);
     }
@@ -190,7 +190,7 @@ impl<'a> Scene<'a> {
 
 /// A request with a fixed tie-break: [`Scene::decide`] is passed its own.
 fn request<'p>(pod: &'p Pod, policy: &'p Policy) -> PlaceRequest<'p> {
-    PlaceRequest { pod, policy, tie_break: TieBreak::Lexicographic }
+    PlaceRequest { pod, policy, tie_break: TieBreak::Lexicographic, now: None }
 }
 
 /// How unevenly the pods that a pod's spread constraints count, or the policy's defaults where it has none, are spread

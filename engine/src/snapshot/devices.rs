@@ -2,19 +2,30 @@
 //! Changes with deltas, never with a request.
 
 mod allocated;
+mod assuming;
+mod in_flight;
+pub(crate) mod pool;
+mod seen;
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 use imbl::{OrdMap, OrdSet};
+use smallvec::SmallVec;
 
 use super::indexed::Indexed;
+use crate::model::device::allocation::Allocation;
 use crate::model::device::claim::ResourceClaim;
 use crate::model::device::class::DeviceClass;
 use crate::model::device::id::{PoolKey, SliceKey};
 use crate::model::device::slice::ResourceSlice;
+use crate::model::extended::CLASS_PREFIX;
 use crate::model::intern::Symbol;
 use crate::model::key::ClaimKey;
-pub(crate) use allocated::Allocated;
+pub(crate) use allocated::{Allocated, DeviceUse};
+use in_flight::InFlight;
+pub(crate) use in_flight::{AssumedClaims, extended_key as in_flight_key};
+use pool::PoolState;
 
 /// Objects of dynamic resource allocation. A copy costs a few pointers.
 #[derive(Clone, Debug, Default)]
@@ -23,16 +34,38 @@ pub(crate) struct Devices {
     pub(crate) version: u64,
     pub(crate) allocated: Allocated,
     classes: OrdMap<Arc<str>, Arc<DeviceClass>>,
+    /// The class that provides each extended resource (S-DRA-102).
+    providers: OrdMap<Arc<str>, Arc<DeviceClass>>,
     claims: OrdMap<ClaimKey, Arc<ResourceClaim>>,
     /// Claims that stand for extended resources, by the uid of the pod that owns them.
     extended_claims: OrdSet<(Arc<str>, ClaimKey)>,
     slices: OrdMap<SliceKey, Arc<ResourceSlice>>,
     /// Number of slices of each pool by generation.
     generations: OrdMap<(PoolKey, i64), usize>,
+    /// Number of slices of each pool by the node that they name, if they name one.
+    nodes: OrdMap<(PoolKey, Option<Symbol>), usize>,
     /// Slices that name a node, by node.
     of_node: OrdMap<(Symbol, SliceKey), Arc<ResourceSlice>>,
-    /// Slices that every node has to look at.
+    /// Slices that every node has to look at: those that name no node, and those with counters of pools that are not
+    /// on one node alone.
     of_every_node: OrdMap<SliceKey, Arc<ResourceSlice>>,
+    /// Slices with counters.
+    with_counters: OrdMap<SliceKey, Arc<ResourceSlice>>,
+    /// Pools on one node whose faults all other nodes see, because their counters are seen everywhere (S-DRA-36).
+    faults: OrdMap<PoolKey, Fault>,
+    /// What is allocated in memory only.
+    in_flight: InFlight,
+    /// Version that changes with whatever matters to more than one node.
+    shared_version: u64,
+    /// Nodes for which something changed since [`Devices::take_touched`].
+    touched: Vec<Symbol>,
+}
+
+/// How the other nodes see a pool on one node.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+struct Fault {
+    home: Symbol,
+    state: PoolState,
 }
 
 impl Devices {
@@ -40,7 +73,38 @@ impl Devices {
         self.classes.get(name)
     }
 
+    /// The class that provides an extended resource of this name, if one does.
+    pub(crate) fn provider_of(&self, resource: &str) -> Option<&Arc<DeviceClass>> {
+        self.providers.get(resource)
+    }
+
+    /// Enters the resources that a class provides, unless it loses the one that it names to another class: then it
+    /// provides none at all, not even the one of its own name (S-DRA-102).
+    fn enter_provider(&mut self, class: &Arc<DeviceClass>) {
+        if let Some(resource) = &class.extended_resource {
+            let other = self.providers.get(resource).filter(|other| other.name != class.name);
+            let loses = |other: &Arc<DeviceClass>| {
+                (Reverse(class.created), &class.name) > (Reverse(other.created), &other.name)
+            };
+            if other.is_some_and(loses) {
+                return;
+            }
+            self.providers.insert(resource.clone(), class.clone());
+        }
+        self.providers.insert(format!("{CLASS_PREFIX}{}", class.name).into(), class.clone());
+    }
+
+    fn remove_provider(&mut self, class: &DeviceClass) {
+        let own: Arc<str> = format!("{CLASS_PREFIX}{}", class.name).into();
+        for resource in class.extended_resource.iter().chain([&own]) {
+            if self.providers.get(resource).is_some_and(|found| found.name == class.name) {
+                self.providers.remove(resource);
+            }
+        }
+    }
+
     /// Every class, by name.
+    #[cfg(test)]
     pub(crate) fn classes(&self) -> impl Iterator<Item = &Arc<DeviceClass>> {
         self.classes.values()
     }
@@ -50,6 +114,7 @@ impl Devices {
     }
 
     /// Every claim, by namespace and name.
+    #[cfg(test)]
     pub(crate) fn claims(&self) -> impl Iterator<Item = &Arc<ResourceClaim>> {
         self.claims.values()
     }
@@ -67,22 +132,31 @@ impl Devices {
     }
 
     /// The slices that a node has to look at, whether or not they are for it (S-DRA-30), in the order of driver, pool,
-    /// generation and name (S-DRA-37, S-DRA-38).
+    /// generation and name (S-DRA-37, S-DRA-38); without those that only say how the counters of another node's pool
+    /// are, see [`Devices::pools_seen_from`].
     ///
     /// Cost: a step for each slice of the node, and for each that names no node.
-    pub(crate) fn slices_seen_from(&self, node: Symbol) -> Vec<&Arc<ResourceSlice>> {
+    pub(crate) fn slices_seen_from(&self, node: Symbol) -> SmallVec<[&Arc<ResourceSlice>; 4]> {
         let of_node = self
             .of_node
             .range((node, first_slice())..)
             .take_while(|((of, _), _)| *of == node)
-            .map(|(_, slice)| slice)
-            .filter(|slice| !slice.concerns_every_node());
-        let mut slices: Vec<_> = of_node.chain(self.of_every_node.values()).collect();
+            .map(|(_, slice)| slice);
+        if self.of_every_node.is_empty() {
+            return of_node.collect();
+        }
+        let is_listed = |slice: &&Arc<ResourceSlice>| {
+            slice.has_counters() && self.of_every_node.contains_key(&slice.key)
+        };
+        let of_node = of_node.filter(|slice| !is_listed(slice));
+        let mut slices: SmallVec<[&Arc<ResourceSlice>; 4]> =
+            of_node.chain(self.of_every_node.values()).collect();
         slices.sort_by(|a, b| a.key.cmp(&b.key));
         slices
     }
 
     /// Every slice, in the order of driver, pool, generation and name.
+    #[cfg(test)]
     pub(crate) fn slices(&self) -> impl Iterator<Item = &Arc<ResourceSlice>> {
         self.slices.values()
     }
@@ -112,48 +186,139 @@ impl Devices {
         generations.map(|((_, generation), _)| *generation).next_back()
     }
 
-    fn insert_slice(&mut self, slice: &Arc<ResourceSlice>) {
-        let key = &slice.key;
-        self.slices.insert(key.clone(), slice.clone());
-        *self.generations.entry((key.pool.clone(), key.generation)).or_insert(0) += 1;
-        if let Some(node) = slice.nodes.node {
-            self.of_node.insert((node, key.clone()), slice.clone());
-        }
-        if slice.concerns_every_node() {
-            self.of_every_node.insert(key.clone(), slice.clone());
+    /// The node that all slices of a pool name; `None` where they name none or several.
+    fn home(&self, pool: &PoolKey) -> Option<Symbol> {
+        let last = (pool.clone(), Some(Symbol::MAX));
+        let mut nodes = self.nodes.range((pool.clone(), None)..=last).map(|((_, node), _)| *node);
+        let first = nodes.next()??;
+        nodes.next().is_none().then_some(first)
+    }
+
+    /// Version of whatever matters to more than one node: classes, and pools that several nodes see.
+    pub(crate) fn shared_version(&self) -> u64 {
+        self.shared_version
+    }
+
+    /// The nodes for which pools or allocations changed since the last call.
+    pub(super) fn take_touched(&mut self) -> Vec<Symbol> {
+        std::mem::take(&mut self.touched)
+    }
+
+    /// Notes that a pool changed, or what is allocated of it.
+    fn touch(&mut self, pool: &PoolKey, version: u64) {
+        match self.home(pool) {
+            Some(node) => self.touched.push(node),
+            None if self.has_slices(pool) => self.shared_version = version,
+            // Devices that no slice has do nothing (S-DRA-122).
+            None => {}
         }
     }
 
-    fn remove_slice(&mut self, slice: &ResourceSlice) {
+    fn has_slices(&self, pool: &PoolKey) -> bool {
+        self.newest_generation(pool).is_some()
+    }
+
+    fn insert_slice(&mut self, slice: &Arc<ResourceSlice>, version: u64) {
         let key = &slice.key;
-        self.slices.remove(key);
-        let generation = (key.pool.clone(), key.generation);
-        if let Some(n_slices) = self.generations.get_mut(&generation) {
-            *n_slices -= 1;
-            if *n_slices == 0 {
-                self.generations.remove(&generation);
-            }
+        self.slices.insert(key.clone(), slice.clone());
+        *self.generations.entry((key.pool.clone(), key.generation)).or_insert(0) += 1;
+        *self.nodes.entry((key.pool.clone(), slice.nodes.node)).or_insert(0) += 1;
+        match slice.nodes.node {
+            Some(node) => drop(self.of_node.insert((node, key.clone()), slice.clone())),
+            None => drop(self.of_every_node.insert(key.clone(), slice.clone())),
         }
+        if slice.has_counters() {
+            self.with_counters.insert(key.clone(), slice.clone());
+        }
+        self.touched.extend(slice.nodes.node);
+        self.renew_pool(&key.pool, version);
+    }
+
+    fn remove_slice(&mut self, slice: &ResourceSlice, version: u64) {
+        let key = &slice.key;
+        // Whoever saw the pool before may see another one now.
+        self.touch(&key.pool, version);
+        self.slices.remove(key);
+        take_one(&mut self.generations, &(key.pool.clone(), key.generation));
+        take_one(&mut self.nodes, &(key.pool.clone(), slice.nodes.node));
         if let Some(node) = slice.nodes.node {
             self.of_node.remove(&(node, key.clone()));
         }
         self.of_every_node.remove(key);
+        self.with_counters.remove(key);
+        self.touched.extend(slice.nodes.node);
+        self.renew_pool(&key.pool, version);
     }
 
-    /// Adds a claim, with what is allocated to it.
-    fn insert_claim(&mut self, claim: &Arc<ResourceClaim>) {
+    /// Updates how nodes see a pool some slice of which changed.
+    fn renew_pool(&mut self, pool: &PoolKey, version: u64) {
+        self.touch(pool, version);
+        let home = self.home(pool);
+        let from = SliceKey { pool: pool.clone(), generation: i64::MIN, name: Arc::default() };
+        let counters = self.with_counters.range(from..).take_while(|(key, _)| key.pool == *pool);
+        let counters: Vec<Arc<ResourceSlice>> = counters.map(|(_, slice)| slice.clone()).collect();
+        let fault = home.and_then(|home| {
+            let relevant: Vec<&ResourceSlice> = counters.iter().map(|slice| &**slice).collect();
+            let state = self.pool(&relevant).map_or(PoolState::Valid, |pool| pool.state);
+            (state != PoolState::Valid).then_some(Fault { home, state })
+        });
+        for slice in counters.iter().filter(|slice| slice.nodes.node.is_some()) {
+            match home {
+                Some(_) => drop(self.of_every_node.remove(&slice.key)),
+                None => drop(self.of_every_node.insert(slice.key.clone(), slice.clone())),
+            }
+        }
+        if self.faults.get(pool) != fault.as_ref() {
+            self.shared_version = version;
+            match fault {
+                Some(fault) => drop(self.faults.insert(pool.clone(), fault)),
+                None => drop(self.faults.remove(pool)),
+            }
+        }
+    }
+
+    /// Adds a claim, with what is allocated to it. What is in flight of an allocated claim has arrived.
+    fn insert_claim(&mut self, claim: &Arc<ResourceClaim>, version: u64) {
         self.claims.insert(claim.key.clone(), claim.clone());
         self.extended_claims.extend(extended_key(claim));
-        self.allocated.add(claim);
+        if let Some(allocation) = &claim.allocation {
+            self.land(claim, version);
+            self.allocated.add(&claim.key, allocation);
+            self.touch_devices(allocation, version);
+        }
     }
 
     /// Removes a claim, with what is allocated to it.
-    fn remove_claim(&mut self, claim: &ResourceClaim) {
+    fn remove_claim(&mut self, claim: &ResourceClaim, version: u64) {
         self.claims.remove(&claim.key);
         if let Some(key) = extended_key(claim) {
             self.extended_claims.remove(&key);
         }
-        self.allocated.remove(claim);
+        if let Some(allocation) = &claim.allocation {
+            self.allocated.remove(&claim.key, allocation);
+            self.touch_devices(allocation, version);
+        }
+    }
+
+    /// Notes that what is allocated of some devices changed.
+    fn touch_devices(&mut self, allocation: &Allocation, version: u64) {
+        let mut last = None;
+        for result in &allocation.results {
+            let pool = &result.pool;
+            if last.replace(pool) != Some(pool) {
+                self.touch(pool, version);
+            }
+        }
+    }
+}
+
+/// Takes one from a count, and the count away at zero.
+fn take_one<K: Ord + Clone>(counts: &mut OrdMap<K, usize>, key: &K) {
+    if let Some(n) = counts.get_mut(key) {
+        *n -= 1;
+        if *n == 0 {
+            counts.remove(key);
+        }
     }
 }
 
@@ -179,10 +344,14 @@ impl Indexed for DeviceClass {
         version: u64,
     ) {
         devices.version = version;
-        match (old, new) {
-            (_, Some(new)) => drop(devices.classes.insert(new.name.clone(), new.clone())),
-            (Some(old), None) => drop(devices.classes.remove(&old.name)),
-            (None, None) => {}
+        devices.shared_version = version;
+        if let Some(old) = old {
+            devices.classes.remove(&old.name);
+            devices.remove_provider(old);
+        }
+        if let Some(new) = new {
+            devices.classes.insert(new.name.clone(), new.clone());
+            devices.enter_provider(new);
         }
     }
 }
@@ -198,8 +367,8 @@ impl Indexed for ResourceSlice {
     ) {
         devices.version = version;
         // A slice may move to another pool or generation.
-        old.into_iter().for_each(|old| devices.remove_slice(old));
-        new.into_iter().for_each(|new| devices.insert_slice(new));
+        old.into_iter().for_each(|old| devices.remove_slice(old, version));
+        new.into_iter().for_each(|new| devices.insert_slice(new, version));
     }
 }
 
@@ -213,8 +382,8 @@ impl Indexed for ResourceClaim {
         version: u64,
     ) {
         devices.version = version;
-        old.into_iter().for_each(|old| devices.remove_claim(old));
-        new.into_iter().for_each(|new| devices.insert_claim(new));
+        old.into_iter().for_each(|old| devices.remove_claim(old, version));
+        new.into_iter().for_each(|new| devices.insert_claim(new, version));
     }
 }
 

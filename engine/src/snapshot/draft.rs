@@ -7,14 +7,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use imbl::OrdSet;
 
 use super::Snapshot;
-use super::devices::Devices;
+use super::bindings::{Bindings, Released, assumed_claims};
+use super::devices::{AssumedClaims, Devices};
 use super::indexed::Indexed;
 use super::node_table::ImageState;
 use super::objects::Objects;
 use super::pod_table::PlacedPod;
 use super::shard::Shard;
 use super::stamp::AssumptionStamp;
-use super::storage::{Assumption, Storage};
+use super::storage::Storage;
 use crate::model::intern::Symbol;
 use crate::model::kinds::object_kinds;
 use crate::model::object::ObjectFacts;
@@ -206,40 +207,76 @@ impl Draft {
         let version = self.next_version();
         let old = self.snapshot.objects.insert(object);
         enter(&mut self.snapshot, old.as_ref().map(Object::facts), object.facts(), version);
+        self.touch_devices(version);
     }
 
     pub(crate) fn delete_object(&mut self, key: &ObjectKey) {
         let version = self.next_version();
         if let Some(object) = self.snapshot.objects.remove(key) {
             take_out(&mut self.snapshot, object.facts(), version);
+            self.touch_devices(version);
         }
     }
 
-    /// Applies the bindings decided for an assumed pod's claims (S-VLB-9).
-    pub(crate) fn assume_bindings(
-        &mut self,
-        pod: &PodKey,
-        row: NodeRow,
-        bindings: &VolumeBindings,
-    ) {
-        if *bindings == VolumeBindings::default() {
+    /// Takes the devices that were allocated for an assumed pod (S-DRA-93).
+    fn assume_claims(&mut self, pod: &PodKey, claims: Arc<AssumedClaims>) {
+        let version = self.next_version();
+        self.snapshot.devices.assume(pod, claims, version);
+        self.touch_devices(version);
+    }
+
+    /// Gives back the devices that are in flight for a pod; returns what was allocated for it.
+    fn release_claims(&mut self, pod: &PodKey) -> Option<Arc<AssumedClaims>> {
+        let version = self.next_version();
+        let released = self.snapshot.devices.release(pod, version);
+        self.touch_devices(version);
+        released
+    }
+
+    /// Marks the rows as changed whose nodes see other devices now, or of whose devices others are allocated.
+    fn touch_devices(&mut self, version: u64) {
+        for node in self.snapshot.devices.take_touched() {
+            if let Some(row) = self.snapshot.row_of(node) {
+                self.shard_mut(row).touch(row.row(), version);
+            }
+        }
+    }
+
+    /// Takes what an assumed pod is bound to (S-VLB-9, S-DRA-93).
+    pub(crate) fn assume_bindings(&mut self, pod: &Pod, row: NodeRow, bindings: &Bindings) {
+        if let Some(devices) = &bindings.devices {
+            let names = self.snapshot.model.names();
+            let claims = assumed_claims((pod.key(), &pod.facts().uid), devices, names);
+            debug_assert!(claims.is_ok(), "what was assigned can be read");
+            if let Ok(claims) = claims {
+                self.assume_claims(pod.key(), Arc::new(claims));
+            }
+        }
+        if bindings.volumes == VolumeBindings::default() {
             return;
         }
         let Some(node) = self.snapshot.node(row).map(|node| node.facts().symbol) else { return };
         let version = self.next_version();
-        self.snapshot.storage.assume(pod, node, bindings.clone(), version);
+        self.snapshot.storage.assume(pod.key(), node, bindings.volumes.clone(), version);
     }
 
-    /// Undoes the bindings assumed for a pod's claims; returns them.
-    pub(crate) fn release_bindings(&mut self, pod: &PodKey) -> Option<Arc<Assumption>> {
+    /// Gives back what is bound in memory for a pod; returns it.
+    pub(crate) fn release_bindings(&mut self, pod: &PodKey) -> Option<Released> {
         let version = self.next_version();
-        self.snapshot.storage.release(pod, version)
+        let volumes = self.snapshot.storage.release(pod, version);
+        let claims = self.release_claims(pod);
+        (volumes.is_some() || claims.is_some()).then_some(Released { volumes, claims })
     }
 
-    /// Applies released bindings again, except where the cluster's objects differ.
-    pub(crate) fn restore_bindings(&mut self, pod: &PodKey, assumption: Arc<Assumption>) {
+    /// Takes released bindings again, except where the cluster's objects differ.
+    pub(crate) fn restore_bindings(&mut self, pod: &PodKey, released: Released) {
         let version = self.next_version();
-        self.snapshot.storage.restore(pod, assumption, version);
+        if let Some(volumes) = released.volumes {
+            self.snapshot.storage.restore(pod, volumes, version);
+        }
+        if let Some(claims) = released.claims {
+            self.assume_claims(pod, claims);
+        }
     }
 
     /// Removes a pod from every index over the cluster.

@@ -22,7 +22,7 @@ fn explain(
     policy: &Policy,
 ) -> Result<Explanation, EngineError> {
     let pod = cluster.compile_pod(pod).unwrap();
-    let request = PlaceRequest { pod: &pod, policy, tie_break: TieBreak::Lexicographic };
+    let request = PlaceRequest { pod: &pod, policy, tie_break: TieBreak::Lexicographic, now: None };
     cluster.explain_unless(&request, &|_| true, &|| false)
 }
 
@@ -292,6 +292,7 @@ fn claims_and_limits_are_named() {
             pod: &pod,
             policy: &Policy::default(),
             tie_break: TieBreak::Lexicographic,
+            now: None,
         };
         let explanation = cluster.explain(&request).unwrap();
         let texts =

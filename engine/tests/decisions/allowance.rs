@@ -195,6 +195,7 @@ fn preemption_reads_computed_budgets() {
             tie_break: TieBreak::Lexicographic,
             options: PreemptOptions::default(),
             cancelled: &|| false,
+            now: None,
         };
         let preempted = cluster.preempt(&request).unwrap().post_filter.unwrap();
         let n_violations = preempted.chosen.as_ref().unwrap().n_pdb_violations;

@@ -159,8 +159,12 @@ impl<'a> Worker<'a> {
     fn assume(&mut self) {
         let pod = self.next_pod();
         let tie_break = TieBreak::Seeded(self.random);
-        let decision =
-            self.cluster.assume(&PlaceRequest { pod: &pod, policy: &self.policy, tie_break });
+        let decision = self.cluster.assume(&PlaceRequest {
+            pod: &pod,
+            policy: &self.policy,
+            tie_break,
+            now: None,
+        });
         self.note(&decision.unwrap());
     }
 
@@ -176,6 +180,7 @@ impl<'a> Worker<'a> {
                 assume: true,
                 gang: None,
                 cancelled: &|| false,
+                now: None,
             })
             .results;
         assert_eq!(decisions.len(), pods.len());
@@ -264,7 +269,8 @@ fn every_slot_is_given_away_once() {
     let place = |i: usize| {
         let pod = cluster.compile_pod(&object::pod(&format!("p{i} cpu=1"))).unwrap();
         let policy = Policy::default();
-        let request = PlaceRequest { pod: &pod, policy: &policy, tie_break: TieBreak::Seeded(3) };
+        let request =
+            PlaceRequest { pod: &pod, policy: &policy, tie_break: TieBreak::Seeded(3), now: None };
         matches!(cluster.assume(&request).unwrap().outcome, Outcome::Placed(_))
     };
     let n_placed: usize = thread::scope(|scope| {
@@ -289,7 +295,12 @@ fn a_pod_is_assumed_once() {
             let call = |seed| {
                 let (cluster, pod, policy) = (&cluster, &pod, &policy);
                 scope.spawn(move || {
-                    cluster.assume(&PlaceRequest { pod, policy, tie_break: TieBreak::Seeded(seed) })
+                    cluster.assume(&PlaceRequest {
+                        pod,
+                        policy,
+                        tie_break: TieBreak::Seeded(seed),
+                        now: None,
+                    })
                 })
             };
             let callers: Vec<_> = (0..n_callers).map(call).collect();

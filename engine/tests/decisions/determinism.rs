@@ -116,6 +116,7 @@ fn batch(
         assume,
         gang: None,
         cancelled: &|| false,
+        now: None,
     };
     let outcome = cluster.place_batch(&request);
     assert_eq!(outcome.gang, None);
@@ -144,7 +145,7 @@ proptest! {
             let mut decisions = Vec::new();
             let pods = pods(&cluster, &case.templates, 12);
             for (i, pod) in pods.iter().enumerate() {
-                let request = PlaceRequest { pod, policy: &case.policy, tie_break: case.tie_break };
+                let request = PlaceRequest { pod, policy: &case.policy, tie_break: case.tie_break, now: None };
                 decisions.push(if i % 4 == 0 { cluster.place(&request) } else { cluster.assume(&request) });
                 if i % 5 == 4 {
                     let key = pods[i - 1].key().clone();
@@ -183,7 +184,7 @@ proptest! {
         let mut turns: Vec<(usize, Pod)> = pods(&single, &case.templates, 20).into_iter().enumerate().collect();
         turns.sort_by_key(|(_, pod)| Reverse(pod.priority()));
         let mut alone: Vec<_> = turns.iter().map(|(i, pod)| {
-            let request = PlaceRequest { pod, policy: &case.policy, tie_break: case.tie_break };
+            let request = PlaceRequest { pod, policy: &case.policy, tie_break: case.tie_break, now: None };
             (*i, outcome(single.assume(&request)))
         }).collect();
         alone.sort_by_key(|(i, _)| *i);
@@ -213,7 +214,7 @@ proptest! {
         let decide = |cluster: &Cluster| {
             let pods = pods(cluster, &case.templates, 12);
             let decisions = pods.iter().map(|pod| {
-                outcome(cluster.assume(&PlaceRequest { pod, policy: &case.policy, tie_break: case.tie_break }))
+                outcome(cluster.assume(&PlaceRequest { pod, policy: &case.policy, tie_break: case.tie_break, now: None }))
             });
             decisions.collect::<Vec<_>>()
         };
@@ -231,7 +232,7 @@ proptest! {
         let pods = pods(&cluster, &case.templates, 40);
         // Some room is taken first, so that the shards differ.
         batch(&case, &cluster, &pods[..20], true);
-        let ask = |pod: &Pod| cluster.place(&PlaceRequest { pod, policy: &case.policy, tie_break: case.tie_break });
+        let ask = |pod: &Pod| cluster.place(&PlaceRequest { pod, policy: &case.policy, tie_break: case.tie_break, now: None });
         let expected: Vec<_> = pods.iter().map(ask).collect();
         for n_threads in [1, 2, 8] {
             let answers: Vec<Vec<_>> = thread::scope(|scope| {
@@ -256,7 +257,7 @@ fn seeds_spread_and_lexicographic_does_not() {
     let choose = |uid: &str, tie_break| {
         let pod = cluster.compile_pod(&object::pod(&format!("p cpu=1 uid={uid}"))).unwrap();
         let decision = cluster
-            .place(&PlaceRequest { pod: &pod, policy: &Policy::default(), tie_break })
+            .place(&PlaceRequest { pod: &pod, policy: &Policy::default(), tie_break, now: None })
             .unwrap();
         assert_eq!(decision.generation, Generation::default().max(cluster.snapshot().generation()));
         match decision.outcome {
@@ -296,6 +297,7 @@ fn a_cancelled_batch_keeps_what_it_placed() {
             assume: true,
             gang: None,
             cancelled: &is_cancelled,
+            now: None,
         })
         .results;
     assert!(matches!(decisions[1].as_ref().unwrap().outcome, Outcome::Placed(_)));

@@ -25,7 +25,7 @@ fn upsert(cluster: &Cluster, node: &str) -> Delta {
 
 fn explain(cluster: &Cluster, pod: &str, policy: &Policy) -> Explanation {
     let pod = cluster.compile_pod(&object::pod(pod)).unwrap();
-    let request = PlaceRequest { pod: &pod, policy, tie_break: TieBreak::Lexicographic };
+    let request = PlaceRequest { pod: &pod, policy, tie_break: TieBreak::Lexicographic, now: None };
     cluster.explain(&request).unwrap()
 }
 
@@ -33,7 +33,8 @@ fn explain(cluster: &Cluster, pod: &str, policy: &Policy) -> Explanation {
 fn place(cluster: &Cluster, pod: &str) -> String {
     let pod = cluster.compile_pod(&object::pod(pod)).unwrap();
     let policy = Policy::default();
-    let request = PlaceRequest { pod: &pod, policy: &policy, tie_break: TieBreak::Lexicographic };
+    let request =
+        PlaceRequest { pod: &pod, policy: &policy, tie_break: TieBreak::Lexicographic, now: None };
     match cluster.place(&request).unwrap().outcome {
         Outcome::Placed(placement) => placement.node.to_string(),
         Outcome::Unschedulable(why) => why.message,
@@ -115,6 +116,7 @@ fn nobody_is_evicted_from_a_fenced_node() {
             tie_break: TieBreak::Lexicographic,
             options: PreemptOptions::default(),
             cancelled: &|| false,
+            now: None,
         };
         let post_filter = cluster.preempt(&request).unwrap().post_filter.unwrap();
         post_filter.chosen.map(|candidate| candidate.node.to_string())
@@ -167,7 +169,8 @@ fn sessions_inherit_fences() {
     let before = cluster.fork();
     let pod = cluster.compile_pod(&object::pod("p cpu=6")).unwrap();
     let policy = Policy::default();
-    let request = PlaceRequest { pod: &pod, policy: &policy, tie_break: TieBreak::Lexicographic };
+    let request =
+        PlaceRequest { pod: &pod, policy: &policy, tie_break: TieBreak::Lexicographic, now: None };
     assert!(matches!(before.assume(&request).unwrap().outcome, Outcome::Placed(_)));
     cluster.set_fenced("b", true);
     let after = cluster.fork();

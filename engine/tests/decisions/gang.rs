@@ -68,6 +68,7 @@ fn place(cluster: &Cluster, pods: &[Pod], gang: Option<Gang>, assume: bool) -> B
         assume,
         gang,
         cancelled: &|| false,
+        now: None,
     })
 }
 
@@ -169,7 +170,7 @@ proptest! {
         let cancelled = || n_asked.replace(n_asked.get() + 1) >= after;
         let (policy, gang) = (&Policy::default(), Some(Gang { min_count: 1, ..ask.gang() }));
         let tie_break = TieBreak::Lexicographic;
-        let request = BatchRequest { pods: &pods, policy, tie_break, assume: true, gang, cancelled: &cancelled };
+        let request = BatchRequest { pods: &pods, policy, tie_break, assume: true, gang, cancelled: &cancelled, now: None };
         let outcome = cluster.place_batch(&request);
         if n_asked.get() > after {
             prop_assert!(!outcome.gang.unwrap().placed);
@@ -271,6 +272,7 @@ fn an_empty_gang() {
         pod: &pods(&cluster, &["a cpu=1"])[0],
         policy: &Policy::default(),
         tie_break: TieBreak::Lexicographic,
+        now: None,
     };
     assert!(matches!(cluster.assume(&request).unwrap().outcome, Outcome::Placed(_)));
 }

@@ -15,7 +15,8 @@ fn cluster(nodes: &[&str]) -> Cluster {
 fn message(cluster: &Cluster, text: &str) -> String {
     let pod = cluster.compile_pod(&pod(text)).unwrap();
     let policy = Policy::default();
-    let request = PlaceRequest { pod: &pod, policy: &policy, tie_break: TieBreak::Lexicographic };
+    let request =
+        PlaceRequest { pod: &pod, policy: &policy, tie_break: TieBreak::Lexicographic, now: None };
     match cluster.place(&request).unwrap().outcome {
         Outcome::Placed(placement) => placement.node.to_string(),
         Outcome::Unschedulable(unschedulable) => unschedulable.message,
@@ -90,6 +91,7 @@ fn a_batch_places_a_pod_once() {
                 assume,
                 gang: None,
                 cancelled: &|| false,
+                now: None,
             })
             .results;
         assert!(matches!(results[0].as_ref().unwrap().outcome, Outcome::Placed(_)));

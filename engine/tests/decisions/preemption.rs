@@ -18,10 +18,23 @@ use crate::random::importance::urgent;
 fn list(cluster: &Cluster, pod: &Pod, options: PreemptOptions) -> Option<CandidateList> {
     let (policy, tie_break) = (&Policy::default(), TieBreak::Seeded(3));
     let list = cluster
-        .list_candidates(&PreemptRequest { pod, policy, tie_break, options, cancelled: &|| false })
+        .list_candidates(&PreemptRequest {
+            pod,
+            policy,
+            tie_break,
+            options,
+            cancelled: &|| false,
+            now: None,
+        })
         .ok()?;
-    let preemption =
-        cluster.preempt(&PreemptRequest { pod, policy, tie_break, options, cancelled: &|| false });
+    let preemption = cluster.preempt(&PreemptRequest {
+        pod,
+        policy,
+        tie_break,
+        options,
+        cancelled: &|| false,
+        now: None,
+    });
     assert_eq!(list.preemption, preemption.unwrap());
     Some(list)
 }
@@ -45,7 +58,8 @@ fn fits(crowd: &Crowd, gone: &[PodKey], pod: &Pod, node: &str) -> bool {
     let cluster = crowd.cluster_without(gone);
     let pod = pod_in(&cluster, crowd, pod);
     let (policy, tie_break) = (&Policy::default(), TieBreak::Lexicographic);
-    let explained = cluster.explain(&PlaceRequest { pod: &pod, policy, tie_break }).unwrap();
+    let explained =
+        cluster.explain(&PlaceRequest { pod: &pod, policy, tie_break, now: None }).unwrap();
     let verdict = explained.nodes.iter().find(|verdict| &*verdict.node == node);
     matches!(verdict.map(|found| &found.verdict), Some(Verdict::Feasible { .. }))
 }
@@ -97,7 +111,7 @@ proptest! {
             let gone = victims(chosen).into_iter().map(|key| Delta::DeletePod { key, uid: None });
             prop_assert_eq!(cluster.apply(gone.collect()).rejected, vec![]);
             let (policy, tie_break) = (&Policy::default(), TieBreak::Seeded(1));
-            let decision = cluster.assume(&PlaceRequest { pod: &pod, policy, tie_break }).unwrap();
+            let decision = cluster.assume(&PlaceRequest { pod: &pod, policy, tie_break, now: None }).unwrap();
             let Outcome::Placed(placement) = &decision.outcome else { panic!("{decision:?}") };
             prop_assert_eq!(&placement.node, &chosen.node);
             prop_assert_eq!((placement.total, placement.n_feasible), (None, 1));
@@ -134,7 +148,7 @@ proptest! {
             let pods = crowd.all_incoming(cluster, 12);
             let outcomes = pods.iter().map(|pod| {
                 let (policy, tie_break) = (&Policy::default(), TieBreak::Lexicographic);
-                let decision = cluster.assume(&PlaceRequest { pod, policy, tie_break });
+                let decision = cluster.assume(&PlaceRequest { pod, policy, tie_break, now: None });
                 decision.map(|decision| decision.outcome)
             });
             outcomes.collect::<Vec<_>>()

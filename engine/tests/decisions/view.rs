@@ -50,7 +50,7 @@ fn answers(
 ) -> (Result<Explanation, EngineError>, Result<CandidateList, EngineError>) {
     let (policy, tie_break) = (&Policy::default(), TieBreak::Seeded(11));
     let pod = &cluster.compile_pod(probe).unwrap();
-    let request = PlaceRequest { pod, policy, tie_break };
+    let request = PlaceRequest { pod, policy, tie_break, now: None };
     let explained = cluster.explain(&request);
     let placed = cluster.place(&request);
     assert_eq!(placed.as_ref().ok(), explained.as_ref().ok().map(|explained| &explained.decision));
@@ -61,6 +61,7 @@ fn answers(
         tie_break,
         options,
         cancelled: &|| false,
+        now: None,
     });
     let explained = explained.map(|mut explained| {
         explained.decision.generation = Generation::default();

@@ -27,7 +27,7 @@ fn cluster() -> Cluster {
 }
 
 fn request<'a>(pod: &'a Pod, policy: &'a Policy) -> PlaceRequest<'a> {
-    PlaceRequest { pod, policy, tie_break: TieBreak::Lexicographic }
+    PlaceRequest { pod, policy, tie_break: TieBreak::Lexicographic, now: None }
 }
 
 fn assume(cluster: &Cluster, pod: &Pod) -> Result<Decision, EngineError> {
@@ -211,6 +211,7 @@ fn a_dry_run_of_many_pods_gives_no_volume_twice() {
                 assume,
                 gang: None,
                 cancelled: &|| false,
+                now: None,
             })
             .results;
         decisions.into_iter().map(describe).collect()

@@ -47,6 +47,7 @@ fn explain(cluster: &Cluster, pod: &str, spec: PolicySpec) -> Result<Explanation
         pod: &pod,
         policy: &policy,
         tie_break: TieBreak::Lexicographic,
+        now: None,
     })
 }
 
@@ -59,6 +60,7 @@ fn preempt(cluster: &Cluster, pod: &str) -> CandidateList {
         tie_break: TieBreak::Lexicographic,
         options: PreemptOptions::default(),
         cancelled: &|| false,
+        now: None,
     };
     let list = cluster.list_candidates(&request).unwrap();
     assert_eq!(list.preemption, cluster.preempt(&request).unwrap());

@@ -219,6 +219,7 @@ impl FakeServer {
                     assumed,
                     volumes: None,
                     assumption: None,
+                    devices: None,
                 })
             }
         };

@@ -112,7 +112,7 @@ fn every_method_and_every_field_is_described() {
     for part in [
         "| `pod` | 1 | [`k8s.io.api.core.v1.Pod`](",
         "| `PLACE_MODE_ASSUME` | 2 | The pod occupies its resources in the snapshot at once",
-        "NOT_FOUND for\na session that was never opened",
+        "NOT_FOUND for a session that was never opened",
         "`rpc PlaceStream(stream PlaceStreamRequest) returns (stream PlaceStreamResponse)`",
         "\n\nRole `reader`, lane `decision`, changes nothing.\n",
     ] {

@@ -467,14 +467,6 @@ impl Backend {
 
 /// The end of `--help` of commands that decide: the evaluated plugins, and the exit status.
 pub(super) fn after_help(exit_status: &str) -> String {
-    let (built, missing): (Vec<Plugin>, Vec<Plugin>) =
-        Plugin::ALL.into_iter().partition(|plugin| plugin.is_built());
-    let names = |plugins: &[Plugin]| {
-        plugins.iter().map(|plugin| plugin.name()).collect::<Vec<_>>().join(", ")
-    };
-    format!(
-        "Evaluated plugins: {}.\nNot evaluated in this version: {}; a pod whose spec asks for one of them is refused.\n\n{exit_status}",
-        names(&built),
-        names(&missing)
-    )
+    let names: Vec<&str> = Plugin::ALL.into_iter().map(Plugin::name).collect();
+    format!("Evaluated plugins: {}.\n\n{exit_status}", names.join(", "))
 }

@@ -218,6 +218,8 @@ pub async fn run(resolved: Resolved) -> Result<ExitCode, CliError> {
             options.queue = QueueOptions { backoff: backoff_of(&written), ..options.queue };
             options.volume_bind_timeout =
                 volume_timeout_of(&written).unwrap_or(options.volume_bind_timeout);
+            options.device_bind_timeout =
+                device_timeout_of(&written).unwrap_or(options.device_bind_timeout);
             Profiles::load(path)?
         }
         None => named(scheduler_name)?,
@@ -258,6 +260,16 @@ fn volume_timeout_of(written: &SchedulerConfiguration) -> Option<Duration> {
         _ => None,
     });
     timeouts.max().map(Duration::from_secs)
+}
+
+/// The longest of the profiles' time limits for devices.
+fn device_timeout_of(written: &SchedulerConfiguration) -> Option<Duration> {
+    let configs = written.profiles.iter().flat_map(|profile| &profile.plugin_config);
+    let timeouts = configs.filter_map(|config| match &config.args {
+        PluginArgs::DynamicResources(args) => u64::try_from(args.binding_timeout_ns).ok(),
+        _ => None,
+    });
+    timeouts.max().map(Duration::from_nanos)
 }
 
 /// Identity of this instance: the host's name, and a part that is different for each process on it.

@@ -5,7 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use berth_engine::WireObject;
-use berth_proto::core_v1::{Node, Pod};
+use berth_proto::core_v1::{ContainerExtendedResourceRequest, Node, Pod, PodStatus};
+use berth_proto::resource_v1::{AllocationResult, DeviceRequest, ResourceClaim};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -86,7 +87,7 @@ macro_rules! cluster_objects {
 
 berth_engine::object_kinds!(cluster_objects);
 
-/// One step of a case: exactly one of `pod`, `retry`, `delete` is present.
+/// One step of a case: exactly one of `pod`, `retry`, `delete`, `apply`, `remove`, `commit` and `rollback` is present.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Step {
@@ -96,6 +97,19 @@ pub struct Step {
     pub retry: Option<String>,
     /// `namespace/name` of pods that disappear.
     pub delete: Option<Vec<String>>,
+    /// Objects that appear just before the pod.
+    pub objects: Option<Box<ClusterObjects>>,
+    /// Whether the pod was in the queue already, so that PreEnqueue is not asked.
+    #[serde(default)]
+    pub queued: bool,
+    /// Objects that are created or replaced.
+    pub apply: Option<Box<ClusterObjects>>,
+    /// Names of objects that disappear.
+    pub remove: Option<Box<Removed>>,
+    /// `namespace/name` of a pod in flight: PreBind writes its claims.
+    pub commit: Option<String>,
+    /// `namespace/name` of a pod in flight: it is given up and disappears.
+    pub rollback: Option<String>,
     /// Action after a successful preemption.
     #[serde(default)]
     pub after: After,
@@ -118,6 +132,24 @@ pub enum After {
     Nominate,
     /// Nothing is changed.
     None,
+    /// The pod is bound, and its claims are in flight until `commit` or `rollback`.
+    Inflight,
+    /// PreBind does its work, then something later fails. The pod disappears.
+    BindFails,
+    /// Reserve does its work, then something later fails. Nothing is written, and the pod disappears.
+    ReserveFails,
+}
+
+/// Names of objects that disappear.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct Removed {
+    /// Claims for devices, `namespace/name`.
+    pub resource_claims: Vec<String>,
+    /// Slices of devices.
+    pub resource_slices: Vec<String>,
+    /// Classes of devices.
+    pub device_classes: Vec<String>,
 }
 
 /// The recorded outcome of one attempt.
@@ -161,6 +193,60 @@ pub struct Expect {
     pub clear_nominations: Vec<String>,
     /// Effects of the bind on the pod's claims.
     pub volumes: Volumes,
+    /// Node → claim → its allocation there.
+    pub allocations: Option<BTreeMap<String, BTreeMap<String, AllocationResult>>>,
+    /// Node → what the claim for extended resources asks for there.
+    pub extended: BTreeMap<String, ExtendedRequests>,
+    /// Claims as they are after the step, if it wrote them.
+    pub claims: Vec<ResourceClaim>,
+    /// Claims that the step deleted, `namespace/name`.
+    pub claims_deleted: Vec<String>,
+    /// Claims as PreBind wrote them, before Unreserve.
+    pub reserved: Vec<ResourceClaim>,
+    /// Claims in flight after the step, `namespace/name`.
+    pub in_flight: Vec<String>,
+    /// What PreBind writes into the pod's status.
+    pub pod_status: Option<Box<PodStatus>>,
+    /// Conditions of devices that PreBind waits for.
+    pub waits: Vec<Wait>,
+    /// How PreBind failed.
+    pub pre_bind: Option<PreBind>,
+    /// Claims, `namespace/name`, of which PostFilter may deallocate any one.
+    pub deallocate: Vec<String>,
+}
+
+/// What the claim for a pod's extended resources asks for on a node.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ExtendedRequests {
+    /// Its requests.
+    pub requests: Vec<DeviceRequest>,
+    /// Which request provides which resource to which container.
+    pub mappings: Vec<ContainerExtendedResourceRequest>,
+}
+
+/// Conditions of an allocated device that PreBind waits for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Wait {
+    /// `namespace/name` of the claim.
+    pub claim: String,
+    /// Driver of the device.
+    pub driver: String,
+    /// Pool of the device.
+    pub pool: String,
+    /// Name of the device.
+    pub device: String,
+    /// Conditions still to come.
+    pub conditions: Vec<String>,
+}
+
+/// A failure of PreBind; its text is informative.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PreBind {
+    /// The error.
+    pub error: String,
 }
 
 /// Effects of a bind on the pod's unbound claims, each named `namespace/name`.

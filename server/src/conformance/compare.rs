@@ -1,5 +1,6 @@
 //! Compares the engine's results for one step with the record.
 
+mod devices;
 mod preemption;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,8 +8,10 @@ use std::fmt;
 
 use berth_engine::{
     CandidateList, Decision, EngineError, Explanation, NodeVerdict, Outcome, Placement, Plugin,
-    Preemption, StatusCode, Unschedulable, Verdict,
+    PreBind, PreBindError, Preemption, StatusCode, Unschedulable, Verdict,
 };
+
+use berth_proto::resource_v1::ResourceClaim;
 
 use super::case::{Case, Expect, Refusal, RejectDetail, ScoreDetail, Scores, Volumes};
 use super::tally::{Aspect, Difference, Place, Tallies};
@@ -29,6 +32,11 @@ pub struct EngineResults {
     /// Effects on the pod's claims if it is placed on the node that the record binds it to; `None` when the record has
     /// no such node, or the engine does not place the pod there.
     pub volumes: Option<Volumes>,
+    /// What PreBind writes if the pod is placed on the node that the record binds it to, or why it fails; `None` where
+    /// the record has no such node.
+    pub pre_bind: Option<Result<PreBind, PreBindError>>,
+    /// The claims that change when the reservations are taken back; empty where nothing fails after PreBind.
+    pub unreserved: Vec<ResourceClaim>,
 }
 
 /// Returns every difference between `results` and `expect`; counts the comparisons in `tallies`.
@@ -47,6 +55,7 @@ pub fn compare(
         comparison.message(expect, explained);
         comparison.volumes(expect, results.volumes.as_ref());
         comparison.preemption(case, expect, results);
+        comparison.devices(expect, explained, results);
     }
     comparison.differences
 }
@@ -131,7 +140,7 @@ impl Comparison<'_> {
         explained: &Explanation,
     ) {
         for NodeVerdict { node, verdict } in &explained.nodes {
-            let Verdict::Feasible { scores, total } = verdict else {
+            let Verdict::Feasible { scores, total, .. } = verdict else {
                 continue;
             };
             let Some(weighted) = expected.get(node.as_ref()) else {
@@ -151,10 +160,6 @@ impl Comparison<'_> {
                 continue;
             }
             for plugin in Plugin::ALL {
-                // Always 0 in the corpus' clusters, and left out of its records.
-                if plugin == Plugin::DynamicResources {
-                    continue;
-                }
                 let expected_raw = raw.map(|raw| {
                     raw.get(node.as_ref()).and_then(|raw| raw.get(plugin.name())).copied()
                 });

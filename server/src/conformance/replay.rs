@@ -4,13 +4,15 @@
 use std::collections::BTreeMap;
 
 use berth_engine::{
-    Cluster, ClusterState, Decision, Delta, Object, PlaceRequest, PodKey, Policy, PreemptOptions,
-    PreemptRequest, TieBreak, WireObject,
+    AssignedDevices, Cluster, ClusterState, Decision, Delta, Explanation, Object, ObjectKey,
+    ObjectKind, PlaceRequest, Plugin, PodKey, Policy, PreemptOptions, PreemptRequest, TieBreak,
+    Verdict, WireObject,
 };
 use berth_proto::Time;
 use berth_proto::core_v1::{Pod, PodCondition};
+use berth_proto::resource_v1::ResourceClaim;
 
-use super::case::{Case, ClusterObjects, Expect, Step, Volumes};
+use super::case::{After, Case, ClusterObjects, Expect, Removed, Step, Volumes, Wait};
 use super::claims::{self, Claims};
 use super::compare::{self, EngineResults};
 use super::report::CaseReport;
@@ -51,6 +53,8 @@ fn defect(step: usize, got: String) -> Difference {
 struct Replay<'a> {
     cluster: Cluster,
     policy: &'a Policy,
+    /// The policy for pods that were in the queue already: DynamicResources holds none of them back.
+    queued: Policy,
     /// Every pod that the cluster holds, by `namespace/name`.
     pods: BTreeMap<String, Pod>,
     claims: Claims,
@@ -64,7 +68,10 @@ impl<'a> Replay<'a> {
             return Err(format!("{}: {}", rejected.object, rejected.error));
         }
         let pods = case.cluster.pods.iter().map(|pod| (key_of(pod), pod.clone())).collect();
-        Ok(Replay { cluster, policy, pods, claims: Claims::of(&case.cluster) })
+        let mut spec = policy.spec().clone();
+        spec.pre_enqueue.retain(|plugin| *plugin != Plugin::DynamicResources);
+        let queued = Policy::new(spec).map_err(|error| error.to_string())?;
+        Ok(Replay { cluster, policy, queued, pods, claims: Claims::of(&case.cluster) })
     }
 
     fn step(
@@ -74,12 +81,30 @@ impl<'a> Replay<'a> {
         step: &Step,
         report: &mut CaseReport,
     ) -> Result<(), String> {
+        if let Some(objects) = &step.objects {
+            self.upsert_all(objects)?;
+        }
+        if let Some(objects) = &step.apply {
+            self.upsert_all(objects)?;
+        }
+        if let Some(removed) = &step.remove {
+            self.remove(removed)?;
+        }
+        if let Some(name) = &step.commit {
+            self.upsert_claims(&expect_of(step)?.claims)?;
+            let pod = self.pods.get(name).cloned();
+            return pod.map_or(Ok(()), |pod| self.upsert(pod));
+        }
+        if let Some(name) = &step.rollback {
+            return self.delete(std::slice::from_ref(name));
+        }
         match (&step.pod, &step.retry, &step.delete) {
             (None, None, Some(names)) => self.delete(names),
             (Some(pod), None, None) => {
                 self.attempt(case, index, step, pod, report)?;
-                self.apply(index, pod, expect_of(step)?)
+                self.apply(index, step, pod, report)
             }
+            (None, None, None) if step.apply.is_some() || step.remove.is_some() => Ok(()),
             (None, Some(name), None) => {
                 let pod = self
                     .pods
@@ -87,9 +112,9 @@ impl<'a> Replay<'a> {
                     .cloned()
                     .ok_or_else(|| format!("retry of unknown pod `{name}`"))?;
                 self.attempt(case, index, step, &pod, report)?;
-                self.apply(index, &pod, expect_of(step)?)
+                self.apply(index, step, &pod, report)
             }
-            _ => Err("a step must have exactly one of `pod`, `retry`, `delete`".to_owned()),
+            _ => Err("a step must have exactly one of its kinds".to_owned()),
         }
     }
 
@@ -105,22 +130,44 @@ impl<'a> Replay<'a> {
         let expect = expect_of(step)?;
         let compiled = self.cluster.compile_pod(pod).map_err(|error| format!("pod: {error}"))?;
         let tie_break = TieBreak::Lexicographic;
-        let request = PlaceRequest { pod: &compiled, policy: self.policy, tie_break };
+        let policy = if step.queued { &self.queued } else { self.policy };
+        let now = Some(time_of(index));
+        let request = PlaceRequest { pod: &compiled, policy, tie_break, now };
         let placed = self.cluster.place(&request);
         let volumes = match &expect.bind {
             Some(node) => self.volumes_on(node, pod, placed.as_ref().ok())?,
             None => None,
         };
-        let (policy, options) = (self.policy, PreemptOptions::default());
-        let request_to_preempt =
-            PreemptRequest { pod: &compiled, policy, tie_break, options, cancelled: &|| false };
+        let options = PreemptOptions::default();
+        let request_to_preempt = PreemptRequest {
+            pod: &compiled,
+            policy,
+            tie_break,
+            options,
+            cancelled: &|| false,
+            now,
+        };
         let attempted = self.cluster.preempt(&request_to_preempt);
         let runs = attempted.as_ref().is_ok_and(|attempt| attempt.post_filter.is_some());
         let candidates = (runs || expect.preemption.is_some())
             .then(|| self.cluster.list_candidates(&request_to_preempt));
         let status = pod.status.as_ref().map(|status| status.nominated_node_name.clone());
+        let explained = self.cluster.explain(&request);
+        let pre_bind = expect.bind.as_ref().filter(|_| step.after != After::Inflight);
+        let pre_bind = pre_bind.or_else(|| Self::reserved_on(step, expect));
+        let pre_bind = pre_bind.and_then(|node| {
+            let devices = given_by(node, explained.as_ref().ok()?);
+            let now = Time::from_unix_seconds(time_of(index));
+            Some(self.cluster.pre_bind(&compiled, devices, now))
+        });
+        let fails = expect.bind.is_none();
+        let written = pre_bind.as_ref().and_then(|written| written.as_ref().ok());
+        let written = written.filter(|_| fails).map(|written| &written.claims[..]);
+        let unreserved = self.cluster.unreserve(&compiled, written.unwrap_or_default());
         let results = EngineResults {
-            explained: self.cluster.explain(&request),
+            explained,
+            unreserved: if fails { unreserved } else { Vec::new() },
+            pre_bind,
             placed,
             attempted,
             candidates,
@@ -152,15 +199,31 @@ impl<'a> Replay<'a> {
         node.clone_into(&mut pinned.spec.get_or_insert_default().node_name);
         let pinned = self.cluster.compile_pod(&pinned).map_err(|error| format!("pod: {error}"))?;
         let tie_break = TieBreak::Lexicographic;
-        let request = PlaceRequest { pod: &pinned, policy: self.policy, tie_break };
+        let request = PlaceRequest { pod: &pinned, policy: self.policy, tie_break, now: None };
         let placed = self.cluster.place(&request).ok();
         Ok(placed.and_then(|decision| claims::volumes_on(node, &decision)))
     }
 
-    fn apply(&mut self, index: usize, pod: &Pod, expect: &Expect) -> Result<(), String> {
-        let now = Time::from_unix_seconds(
-            EPOCH_UNIX_SECONDS + i64::try_from(index).unwrap_or(i64::MAX / 2),
-        );
+    /// Applies the recorded effects of an attempt.
+    fn apply(
+        &mut self,
+        index: usize,
+        step: &Step,
+        pod: &Pod,
+        report: &mut CaseReport,
+    ) -> Result<(), String> {
+        let expect = expect_of(step)?;
+        let now = Time::from_unix_seconds(time_of(index));
+        if step.after == After::Inflight && !expect.in_flight.is_empty() {
+            return self.fly(index, pod, expect);
+        }
+        self.upsert_claims(&expect.claims)?;
+        if expect.bind.is_some() || Self::reserved_on(step, expect).is_some() {
+            self.waits(index, pod, expect, report)?;
+        }
+        for name in &expect.claims_deleted {
+            self.delete_object(ObjectKind::ResourceClaim, name)?;
+        }
         self.delete(&expect.evict)?;
         for name in &expect.terminate {
             if let Some(mut victim) = self.pods.get(name).cloned() {
@@ -187,8 +250,103 @@ impl<'a> Replay<'a> {
         } else if let Some(node) = &expect.nominate {
             pod.status.get_or_insert_default().nominated_node_name.clone_from(node);
             self.upsert(pod)?;
+        } else {
+            // It may be tried again.
+            self.pods.entry(key_of(&pod)).or_insert(pod);
         }
         Ok(())
+    }
+
+    /// Compares the conditions that PreBind waits for, once the claims are written.
+    fn waits(
+        &self,
+        index: usize,
+        pod: &Pod,
+        expect: &Expect,
+        report: &mut CaseReport,
+    ) -> Result<(), String> {
+        let compiled = self.cluster.compile_pod(pod).map_err(|error| format!("pod: {error}"))?;
+        let awaited = self.cluster.awaited_devices(&compiled).unwrap_or_default();
+        let got = awaited.into_iter().map(|device| Wait {
+            claim: format!("{}/{}", device.namespace, device.claim),
+            driver: device.driver.to_string(),
+            pool: device.pool.to_string(),
+            device: device.device,
+            conditions: device.conditions.iter().map(ToString::to_string).collect(),
+        });
+        let (mut got, mut expected): (Vec<Wait>, _) = (got.collect(), expect.waits.clone());
+        got.sort();
+        expected.sort();
+        if !got.is_empty() || !expected.is_empty() {
+            report.tallies.count(Aspect::Waits, got == expected);
+        }
+        if got != expected {
+            let place = Place::Step { step: index, node: None };
+            let (expected, got) = (format!("{expected:?}"), format!("{got:?}"));
+            report.differences.push(Difference { place, aspect: Aspect::Waits, expected, got });
+        }
+        Ok(())
+    }
+
+    /// Reserves what the record says for a pod whose claims stay in flight.
+    fn fly(&mut self, index: usize, pod: &Pod, expect: &Expect) -> Result<(), String> {
+        let mut pinned = pod.clone();
+        let node = expect.bind.clone().unwrap_or_default();
+        pinned.spec.get_or_insert_default().node_name = node;
+        let compiled =
+            self.cluster.compile_pod(&pinned).map_err(|error| format!("pod: {error}"))?;
+        let tie_break = TieBreak::Lexicographic;
+        let (policy, now) = (&self.queued, Some(time_of(index)));
+        let request = PlaceRequest { pod: &compiled, policy, tie_break, now };
+        self.cluster.assume(&request).map_err(|error| format!("in flight: {error}"))?;
+        self.pods.insert(key_of(&pinned), pinned);
+        Ok(())
+    }
+
+    fn upsert_all(&mut self, objects: &ClusterObjects) -> Result<(), String> {
+        for node in &objects.nodes {
+            let compiled = self.cluster.compile_node(node).map_err(|error| error.to_string())?;
+            apply(&self.cluster, Delta::UpsertNode(compiled))?;
+        }
+        for object in objects.others() {
+            apply(&self.cluster, Delta::UpsertObject(compile_object(&self.cluster, object)?))?;
+        }
+        for pod in &objects.pods {
+            self.upsert(pod.clone())?;
+        }
+        Ok(())
+    }
+
+    fn upsert_claims(&self, claims: &[ResourceClaim]) -> Result<(), String> {
+        for claim in claims {
+            let object = compile_object(&self.cluster, WireObject::from(claim))?;
+            apply(&self.cluster, Delta::UpsertObject(object))?;
+        }
+        Ok(())
+    }
+
+    fn remove(&self, removed: &Removed) -> Result<(), String> {
+        let kinds = [
+            (ObjectKind::ResourceClaim, &removed.resource_claims),
+            (ObjectKind::ResourceSlice, &removed.resource_slices),
+            (ObjectKind::DeviceClass, &removed.device_classes),
+        ];
+        for (kind, names) in kinds {
+            names.iter().try_for_each(|name| self.delete_object(kind, name))?;
+        }
+        Ok(())
+    }
+
+    fn delete_object(&self, kind: ObjectKind, name: &str) -> Result<(), String> {
+        let (namespace, name) = name.split_once('/').unwrap_or(("", name));
+        apply(&self.cluster, Delta::DeleteObject(ObjectKey::new(kind, namespace, name)))
+    }
+
+    /// The node on which PreBind did its work before something failed.
+    fn reserved_on<'e>(step: &'e Step, expect: &'e Expect) -> Option<&'e String> {
+        let is_written = step.after == After::BindFails || expect.pre_bind.is_some();
+        let of_best = || expect.best.as_ref().and_then(|best| best.first());
+        is_written.then(|| step.bind_to.as_ref().or_else(of_best)).flatten()
     }
 
     fn upsert(&mut self, pod: Pod) -> Result<(), String> {
@@ -238,6 +396,20 @@ fn compile(cluster: &Cluster, objects: &ClusterObjects) -> Result<ClusterState, 
 fn compile_object(cluster: &Cluster, object: WireObject<'_>) -> Result<Object, String> {
     let name = || object_name(object.kind().name(), object.metadata());
     cluster.compile_object(object).map_err(|error| format!("{}: {error}", name()))
+}
+
+/// The time of a step in seconds since 1970.
+fn time_of(index: usize) -> i64 {
+    EPOCH_UNIX_SECONDS + i64::try_from(index).unwrap_or(i64::MAX / 2)
+}
+
+/// The devices that a feasible node gives.
+fn given_by<'e>(node: &str, explained: &'e Explanation) -> Option<&'e AssignedDevices> {
+    let verdict = explained.nodes.iter().find(|verdict| *verdict.node == *node)?;
+    match &verdict.verdict {
+        Verdict::Feasible { devices, .. } => devices.as_deref(),
+        Verdict::Rejected { .. } => None,
+    }
 }
 
 fn expect_of(step: &Step) -> Result<&Expect, String> {

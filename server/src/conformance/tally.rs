@@ -42,6 +42,22 @@ pub enum Aspect {
     Nominations,
     /// Effects on the pod's unbound claims on the node of the record. One a step in which there is any.
     Volumes,
+    /// The devices that a node gives to each claim. One a feasible node of a step in which any are recorded.
+    Allocations,
+    /// What the claim for extended resources asks for on a node. One a node.
+    ExtendedRequests,
+    /// Claims as PreBind writes them, or that it fails. One a step in which it writes.
+    Reservations,
+    /// Conditions of devices that PreBind waits for. One a step in which it writes.
+    Waits,
+    /// Claims of which PostFilter may deallocate or delete one. One a step in which PostFilter runs.
+    Deallocations,
+    /// Whether an expression compiles, and its verdict on a device. One for each of these.
+    Verdicts,
+    /// The cost of an evaluation, where it does not depend on the order of a map.
+    Costs,
+    /// Which change wakes a pod that DynamicResources rejected. One an event.
+    Hints,
     /// Whether a lifecycle function answers instead of refusing its request; one check for each example.
     Answers,
     /// A value in the answer of a lifecycle function. One a value that an example expects.
@@ -67,6 +83,14 @@ impl Aspect {
             Aspect::Victims => "victims",
             Aspect::Nominations => "nominations",
             Aspect::Volumes => "volumes",
+            Aspect::Allocations => "allocations",
+            Aspect::ExtendedRequests => "extended requests",
+            Aspect::Reservations => "reservations",
+            Aspect::Waits => "waits",
+            Aspect::Deallocations => "deallocations",
+            Aspect::Verdicts => "verdicts",
+            Aspect::Costs => "costs",
+            Aspect::Hints => "hints",
             Aspect::Answers => "answers",
             Aspect::Fields => "fields",
         }

@@ -59,8 +59,7 @@ impl From<EngineError> for Failure {
     fn from(error: EngineError) -> Failure {
         match error {
             EngineError::Model(error) => Failure::field(&error),
-            EngineError::NotEvaluated { .. }
-            | EngineError::SchedulerError { .. }
+            EngineError::SchedulerError { .. }
             | EngineError::AlreadyPlaced { .. }
             | EngineError::Cancelled => {
                 Failure::Refused(escape::printable(&error.to_string()).into_owned())

@@ -123,9 +123,6 @@ fn info(error: &CallError) -> Option<Info> {
 
 fn engine_info(error: &EngineError) -> Option<Info> {
     match error {
-        EngineError::NotEvaluated { plugin, .. } => {
-            Info::new("PLUGIN_NOT_EVALUATED", [("plugin", plugin.name().to_owned())])
-        }
         EngineError::SchedulerError { message } => {
             Info::new("SCHEDULER_ERROR", [("message", message.clone())])
         }

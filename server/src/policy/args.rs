@@ -10,7 +10,7 @@ use berth_engine::{InterPodAffinityArgs, NodeAffinityArgs, ResourceWeight, Shape
 
 pub(super) mod check;
 
-const SECOND_NS: i64 = 1_000_000_000;
+pub(super) const SECOND_NS: i64 = 1_000_000_000;
 
 /// The arguments of one plugin.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,13 +1,13 @@
 //! Profiles → [`Policy`]: the last stage, with the errors that only it can find (S-CFG-7).
 
-use super::args::{self, FitArgs, PluginArgs, check};
+use super::args::{self, FitArgs, PluginArgs, SECOND_NS, check};
 use super::configuration::{Profile, SchedulerConfiguration};
 use super::plugins::{self, Expanded, ExtensionPoint};
 use crate::document::Problem;
 use berth_engine::{
-    BalancedAllocationArgs, DefaultConstraint, DefaultPreemptionArgs, InterPodAffinityArgs,
-    NodeAffinityArgs, NodeResourcesFitArgs, Plugin, PodTopologySpreadArgs, Policy, PolicyError,
-    PolicySpec, ScoringStrategy, SpreadDefaulting, WhenUnsatisfiable,
+    BalancedAllocationArgs, DefaultConstraint, DefaultPreemptionArgs, DynamicResourcesArgs,
+    InterPodAffinityArgs, NodeAffinityArgs, NodeResourcesFitArgs, Plugin, PodTopologySpreadArgs,
+    Policy, PolicyError, PolicySpec, ScoringStrategy, SpreadDefaulting, WhenUnsatisfiable,
 };
 
 /// Builds a policy per profile, or returns the first problem of each profile that has one.
@@ -43,6 +43,7 @@ fn policy(profile: &Profile, path: &str) -> Result<Policy, Vec<Problem>> {
         pod_topology_spread: pod_topology_spread(profile),
         inter_pod_affinity: inter_pod_affinity(profile),
         default_preemption: default_preemption(profile),
+        dynamic_resources: dynamic_resources(profile),
     };
     Policy::new(spec).map_err(|error| vec![locate(profile, path, &error)])
 }
@@ -110,6 +111,14 @@ fn inter_pod_affinity(profile: &Profile) -> InterPodAffinityArgs {
         Some((_, PluginArgs::InterPodAffinity(args))) => args.clone(),
         _ => InterPodAffinityArgs::default(),
     }
+}
+
+fn dynamic_resources(profile: &Profile) -> DynamicResourcesArgs {
+    let Some((_, PluginArgs::DynamicResources(args))) = args_of(profile, Plugin::DynamicResources)
+    else {
+        return DynamicResourcesArgs::default();
+    };
+    DynamicResourcesArgs { binding_timeout_seconds: args.binding_timeout_ns / SECOND_NS }
 }
 
 fn default_preemption(profile: &Profile) -> DefaultPreemptionArgs {

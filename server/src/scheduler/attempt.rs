@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use berth_engine::{
-    BatchOutcome, BatchRequest, Candidate, Cluster, Decision, EngineError, Gang, Nomination,
-    Outcome as Decided, Pod, PodKey, Policy, PreemptOptions, PreemptRequest, TieBreak,
-    Unschedulable, VolumeBindings,
+    AssignedDevices, BatchOutcome, BatchRequest, Candidate, Cluster, Decision, EngineError, Gang,
+    GivenUp, Nomination, Outcome as Decided, Plugin, Pod, PodKey, Policy, PreemptOptions,
+    PreemptRequest, TieBreak, Unschedulable, VolumeBindings,
 };
 
 use super::group::Group;
@@ -22,15 +22,24 @@ use crate::telemetry::Metrics;
 #[derive(Debug)]
 pub(super) enum Outcome {
     /// The pod is assumed on this node.
-    Placed { node: Arc<str>, volumes: VolumeBindings },
+    Placed { node: Arc<str>, bindings: PodBindings },
     /// The pod is not scheduled, and the reason is to be reported.
     Rejected(Box<Rejection>),
-    /// A plugin holds the pod back.
+    /// Scheduling gates hold the pod back.
     Gated,
+    /// A plugin holds the pod back until a change of these kinds (S-Q-7).
+    HeldBack(Changes),
     /// The pod is on a node already, which the feed will report; or it was not tried.
     Overtaken,
     /// The cluster changed during the attempt: it is to be repeated at once.
     Again,
+}
+
+/// What a pod is bound to besides its node.
+#[derive(Clone, Debug)]
+pub(super) struct PodBindings {
+    pub(super) volumes: VolumeBindings,
+    pub(super) devices: Option<Arc<AssignedDevices>>,
 }
 
 /// Reason why a pod is not scheduled, with the consequences.
@@ -45,6 +54,8 @@ pub(super) struct Rejection {
     /// Whether the pod was not tried at all.
     pub(super) is_deferred: bool,
     pub(super) nominated: NominatedNode,
+    /// What DynamicResources gives up.
+    pub(super) given_up: GivenUp,
     /// The candidate whose victims are to be evicted.
     pub(super) displaced: Option<Candidate>,
     /// Pods whose nominations are to be cleared (S-PRE-24).
@@ -60,6 +71,7 @@ impl Rejection {
             rejected_by: PluginSet::NONE,
             is_deferred: false,
             nominated: NominatedNode::Unchanged,
+            given_up: GivenUp::Nothing,
             displaced: None,
             cleared: Vec::new(),
         }
@@ -88,6 +100,8 @@ pub(super) struct Attempt<'a> {
     pub(super) watchers: &'a Watchers,
     /// Whether pods may evict others.
     pub(super) may_preempt: bool,
+    /// The present time in seconds since 1970.
+    pub(super) now: Option<i64>,
 }
 
 impl Attempt<'_> {
@@ -112,6 +126,7 @@ impl Attempt<'_> {
             assume: true,
             gang,
             cancelled: &|| false,
+            now: self.now,
         });
         outcome.results.iter().flatten().for_each(|decision| self.watchers.tell(decision));
         let refused = batch.group.as_ref().filter(|_| is_refused(&outcome));
@@ -135,11 +150,13 @@ impl Attempt<'_> {
     fn outcome(self, pod: &Pod, result: Result<Decision, EngineError>, is_member: bool) -> Outcome {
         match result.map(|decision| decision.outcome) {
             Ok(Decided::Placed(placement)) if placement.assumed => {
-                Outcome::Placed { node: placement.node, volumes: placement.volumes }
+                let bindings =
+                    PodBindings { volumes: placement.volumes, devices: placement.devices };
+                Outcome::Placed { node: placement.node, bindings }
             }
             // The options here never nominate a member.
             Ok(Decided::Placed(_)) => Outcome::Again,
-            Ok(Decided::Gated { .. }) => Outcome::Gated,
+            Ok(Decided::Gated { plugin, .. }) => held_back(plugin),
             Ok(Decided::Unschedulable(unschedulable)) if is_member || !self.may_preempt => {
                 rejected(of_unschedulable(&unschedulable))
             }
@@ -156,6 +173,7 @@ impl Attempt<'_> {
             tie_break: self.tie_break,
             options: PreemptOptions::default(),
             cancelled: &|| false,
+            now: self.now,
         });
         let preemption = match preemption {
             Ok(preemption) => preemption,
@@ -165,11 +183,12 @@ impl Attempt<'_> {
             Decided::Unschedulable(unschedulable) => unschedulable,
             // Room became free since.
             Decided::Placed(_) => return Outcome::Again,
-            Decided::Gated { .. } => return Outcome::Gated,
+            Decided::Gated { plugin, .. } => return held_back(plugin),
         };
         let mut rejection = of_unschedulable(&unschedulable);
         let Some(post_filter) = preemption.post_filter else { return rejected(rejection) };
         self.metrics.count_preemption(&post_filter);
+        rejection.given_up = post_filter.given_up.clone();
         if !matches!(post_filter.nomination, Nomination::Unchanged)
             && let Err(error) = self.cluster.nominate(pod, &post_filter)
         {
@@ -245,12 +264,20 @@ impl Refused {
         let why = match result.map(|decision| decision.outcome) {
             Ok(Decided::Unschedulable(own)) => own.message,
             Ok(Decided::Placed(_)) => self.why.clone(),
-            Ok(Decided::Gated { .. }) => return Outcome::Gated,
+            Ok(Decided::Gated { plugin, .. }) => return held_back(plugin),
             Err(error) => return of_error(&error),
         };
         let message =
             if why.is_empty() { self.text.clone() } else { format!("{}: {why}", self.text) };
         rejected(Rejection::new(message, self.wanted))
+    }
+}
+
+/// The outcome of a pod that a PreEnqueue plugin holds back.
+fn held_back(plugin: Plugin) -> Outcome {
+    match plugin {
+        Plugin::SchedulingGates => Outcome::Gated,
+        plugin => Outcome::HeldBack(Changes::helping(plugin)),
     }
 }
 
@@ -269,8 +296,6 @@ fn of_error(error: &EngineError) -> Outcome {
     match error {
         EngineError::AlreadyPlaced { .. } => Outcome::Overtaken,
         EngineError::Cancelled => Outcome::Again,
-        // The requested feature will not be evaluated the next time either.
-        EngineError::NotEvaluated { .. } => rejected(Rejection::malformed(error.to_string())),
         EngineError::Model(_) | EngineError::SchedulerError { .. } => {
             rejected(Rejection::error(error.to_string()))
         }

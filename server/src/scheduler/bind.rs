@@ -3,9 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use berth_engine::VolumeBindings;
-
-use super::attempt::Rejection;
+use super::attempt::{PodBindings, Rejection};
+use super::claims::{self, ClaimError};
 use super::failures::Write;
 use super::pending::shown;
 use super::shared::Shared;
@@ -26,21 +25,45 @@ const MAX_PAUSE: Duration = Duration::from_secs(5);
 /// anew.
 const MAX_REFUSED: u32 = 8;
 
+/// Why PreBind failed.
+enum Failed {
+    Overtaken,
+    Message(String),
+}
+
+impl Failed {
+    fn of_volumes(error: PreBindError) -> Failed {
+        match error {
+            PreBindError::Overtaken => Failed::Overtaken,
+            error => Failed::Message(format!("running PreBind plugin \"VolumeBinding\": {error}")),
+        }
+    }
+
+    fn of_claims(error: ClaimError) -> Failed {
+        match error {
+            ClaimError::Overtaken => Failed::Overtaken,
+            error => {
+                Failed::Message(format!("running PreBind plugin \"DynamicResources\": {error}"))
+            }
+        }
+    }
+}
+
 /// Binds the pod of `ticket`, which is assumed on `node`.
-pub(super) async fn bind(
-    shared: &Arc<Shared>,
-    ticket: Ticket,
-    node: &str,
-    claims: &VolumeBindings,
-) {
+pub(super) async fn bind(shared: &Arc<Shared>, ticket: Ticket, node: &str, bindings: &PodBindings) {
+    let devices = bindings.devices.as_deref();
     let began = clock::now();
-    let claimed = volumes::bind(shared, &ticket, node, claims).await;
+    let mut claimed =
+        volumes::bind(shared, &ticket, node, &bindings.volumes).await.map_err(Failed::of_volumes);
+    if claimed.is_ok() {
+        claimed = claims::bind(shared, &ticket, node, devices).await.map_err(Failed::of_claims);
+    }
     record(shared, &ticket, ExtensionPoint::PreBind, claimed.is_ok(), began);
     match claimed {
         Ok(()) => {}
-        Err(PreBindError::Overtaken) => return ticket.retry(),
-        Err(error) => {
-            let message = format!("running PreBind plugin \"VolumeBinding\": {error}");
+        Err(Failed::Overtaken) => return ticket.retry(),
+        Err(Failed::Message(message)) => {
+            claims::give_back(shared, &ticket, devices).await;
             return give_up(shared, ticket, message).await;
         }
     }
@@ -71,6 +94,7 @@ pub(super) async fn bind(
                 is_unknown = false;
             }
             Err(BindError::Refused { message, .. }) => {
+                claims::give_back(shared, &ticket, devices).await;
                 return give_up(shared, ticket, refusal(&message)).await;
             }
             // The pod may still become bound, so it stays assumed, and no other node is tried.

@@ -16,6 +16,7 @@ pub(super) enum Write {
     Status,
     Nomination,
     Eviction,
+    DeviceClaim,
 }
 
 impl Write {
@@ -25,6 +26,7 @@ impl Write {
             Write::Status => "a condition cannot be written",
             Write::Nomination => "a nomination cannot be written or cleared",
             Write::Eviction => "a victim cannot be evicted",
+            Write::DeviceClaim => "a claim for devices cannot be given back",
         }
     }
 }

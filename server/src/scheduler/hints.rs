@@ -66,6 +66,12 @@ changes! {
     DISRUPTION_BUDGET = 18, "PodDisruptionBudget";
     /// Another pod of the group was added.
     GROUP_MEMBER = 19, "PodGroupMember";
+    /// A class of devices changed.
+    DEVICE_CLASS = 20, "DeviceClass";
+    /// A slice of devices changed.
+    RESOURCE_SLICE = 21, "ResourceSlice";
+    /// A claim for devices changed.
+    RESOURCE_CLAIM = 22, "ResourceClaim";
 }
 
 macro_rules! of_object {
@@ -119,9 +125,11 @@ impl Changes {
             Plugin::NodeName => NODE,
             Plugin::NodeAffinity => NODE.or(Changes::NODE_LABELS),
             Plugin::NodePorts => NODE.or(Changes::POD_DELETED),
-            Plugin::NodeResourcesFit => {
-                NODE.or(Changes::NODE_ALLOCATABLE).or(Changes::POD_DELETED).or(Changes::POD_UPDATED)
-            }
+            Plugin::NodeResourcesFit => NODE
+                .or(Changes::NODE_ALLOCATABLE)
+                .or(Changes::POD_DELETED)
+                .or(Changes::POD_UPDATED)
+                .or(Changes::DEVICE_CLASS),
             Plugin::VolumeRestrictions => NODE.or(Changes::POD_DELETED).or(Changes::CLAIM),
             Plugin::NodeVolumeLimits => NODE
                 .or(Changes::CSI_NODE)
@@ -155,12 +163,17 @@ impl Changes {
                 .or(Changes::POD_UPDATED)
                 .or(Changes::POD_DELETED)
                 .or(Changes::NAMESPACE),
+            Plugin::DynamicResources => NODE
+                .or(Changes::NODE_LABELS)
+                .or(Changes::NODE_ALLOCATABLE)
+                .or(Changes::DEVICE_CLASS)
+                .or(Changes::RESOURCE_SLICE)
+                .or(Changes::RESOURCE_CLAIM),
             Plugin::NodeDeclaredFeatures => NODE.or(Changes::NODE_FEATURES),
             Plugin::DefaultPreemption => Changes::POD_DELETED.or(Changes::DISRUPTION_BUDGET),
             // These reject no pod on a node, or are not evaluated.
             Plugin::SchedulingGates
             | Plugin::PrioritySort
-            | Plugin::DynamicResources
             | Plugin::NodeResourcesBalancedAllocation
             | Plugin::ImageLocality
             | Plugin::DefaultBinder => Changes::ALL,
@@ -246,7 +259,8 @@ mod tests {
         let pod = cluster.compile_pod(&serde_json::from_value(pod).expect("a pod"));
         let (pod, policy) = (pod.expect("compiles"), Policy::new(policy).expect("a policy"));
         let tie_break = TieBreak::Lexicographic;
-        let decision = cluster.place(&PlaceRequest { pod: &pod, policy: &policy, tie_break });
+        let decision =
+            cluster.place(&PlaceRequest { pod: &pod, policy: &policy, tie_break, now: None });
         match decision.expect("a decision").outcome {
             Outcome::Unschedulable(unschedulable) => unschedulable,
             other => panic!("{other:?}"),

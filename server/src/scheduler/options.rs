@@ -25,6 +25,8 @@ pub struct SchedulerOptions {
     pub bind_rate: Option<BindRate>,
     /// How long claims may take to be bound before the pod is placed anew (`bindTimeoutSeconds` of VolumeBinding).
     pub volume_bind_timeout: Duration,
+    /// How long devices may take to be ready before the pod is placed anew (`bindingTimeout` of DynamicResources).
+    pub device_bind_timeout: Duration,
     /// How long a nomination of the hand-off mode lasts before the pod is decided anew.
     pub nomination_timeout: Duration,
     /// Time limit for the work under way when the scheduler stops.
@@ -54,6 +56,7 @@ impl Default for SchedulerOptions {
             bind_concurrency: 64,
             bind_rate: None,
             volume_bind_timeout: Duration::from_secs(600),
+            device_bind_timeout: Duration::from_secs(600),
             nomination_timeout: Duration::from_secs(60),
             stop_timeout: Duration::from_secs(10),
             instance: "berth".to_owned(),

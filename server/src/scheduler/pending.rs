@@ -34,7 +34,7 @@ pub struct Pending {
     pub is_terminating: bool,
     /// The group that it is placed with.
     pub group: Option<Group>,
-    /// Digest of the spec: if it is equal, the parts that decisions read are unchanged.
+    /// Digest of the spec and the names of the pod's claims: if it is equal, the parts that decisions read are unchanged.
     digest: u64,
 }
 
@@ -63,7 +63,7 @@ impl Pending {
             is_gated: !spec.scheduling_gates.is_empty(),
             is_terminating: metadata.deletion_timestamp.is_some(),
             group: keys.group_of(metadata),
-            digest: digest(spec, metadata.labels.iter()),
+            digest: digest(spec, metadata.labels.iter(), status),
             name,
         })
     }
@@ -94,9 +94,14 @@ fn nomination_of(pod: &core_v1::Pod) -> &str {
 fn digest<'a>(
     spec: &core_v1::PodSpec,
     labels: impl Iterator<Item = (&'a String, &'a String)>,
+    status: Option<&core_v1::PodStatus>,
 ) -> u64 {
     let mut hasher = DefaultHasher::new();
     spec.encode_to_vec().hash(&mut hasher);
     labels.for_each(|label| label.hash(&mut hasher));
+    // The names of claims that were made for the pod (S-DRA-10).
+    for made in status.iter().flat_map(|status| &status.resource_claim_statuses) {
+        made.encode_to_vec().hash(&mut hasher);
+    }
     hasher.finish()
 }

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use super::attempt::Rejection;
+use super::claims;
 use super::evict;
 use super::failures::Write;
 use super::pending::Pending;
@@ -35,6 +36,7 @@ pub(super) async fn report(shared: &Arc<Shared>, ticket: Ticket, rejection: Reje
             }
         }
     }
+    claims::give_up(shared, &ticket, &rejection.given_up).await;
     if let Some(candidate) = &rejection.displaced {
         evict::await_victims(shared, &ticket, candidate);
         evict::clear_nominations(shared, &ticket, candidate, &rejection.cleared).await;

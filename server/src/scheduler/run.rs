@@ -167,6 +167,7 @@ fn decide(shared: &Shared, batch: &Batch) -> Vec<Outcome> {
         metrics: &shared.state.metrics,
         watchers: &shared.state.watchers,
         may_preempt: !shared.options.hand_off,
+        now: Some(clock::unix_seconds()),
     };
     attempt.decide(batch)
 }
@@ -186,9 +187,9 @@ fn carry_out(shared: &Arc<Shared>, mut ticket: Ticket, outcome: Outcome, work: &
             ticket.placed();
             work.spawn(async move { hand_off::nominate(&shared, ticket, node).await });
         }
-        Outcome::Placed { node, volumes } => {
+        Outcome::Placed { node, bindings } => {
             ticket.placed();
-            work.spawn(async move { bind::bind(&shared, ticket, &node, &volumes).await });
+            work.spawn(async move { bind::bind(&shared, ticket, &node, &bindings).await });
         }
         Outcome::Rejected(rejection) if shared.options.hand_off => {
             work.spawn(async move { hand_off::reject(&shared, ticket, *rejection).await });
@@ -197,6 +198,7 @@ fn carry_out(shared: &Arc<Shared>, mut ticket: Ticket, outcome: Outcome, work: &
             work.spawn(async move { report::report(&shared, ticket, *rejection).await });
         }
         Outcome::Gated => ticket.gate(),
+        Outcome::HeldBack(wanted) => ticket.defer(wanted),
         Outcome::Overtaken => ticket.fail(),
         Outcome::Again => ticket.retry(),
     }

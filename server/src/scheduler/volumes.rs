@@ -78,7 +78,7 @@ pub(super) async fn bind(
 
 /// Nominates the pod (S-SNP-6): binding its claims may take minutes, in which another instance may become the leader,
 /// which has to know the pod's node.
-async fn promise(shared: &Shared, ticket: &Ticket, node: &str) {
+pub(super) async fn promise(shared: &Shared, ticket: &Ticket, node: &str) {
     let pending = ticket.latest();
     let nominated = NominatedNode::Set(node.to_owned());
     let Some(patch) = status::nominated(&pending.status, &nominated) else { return };

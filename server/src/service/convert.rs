@@ -187,8 +187,16 @@ pub(crate) fn decision(decision: engine::Decision) -> wire::Decision {
     let engine::Decision { pod, uid, generation, outcome } = decision;
     let outcome = match outcome {
         engine::Outcome::Placed(placement) => {
-            let engine::Placement { node, total, n_feasible, n_best, assumed, stamp: _, volumes } =
-                placement;
+            let engine::Placement {
+                node,
+                total,
+                n_feasible,
+                n_best,
+                assumed,
+                stamp: _,
+                volumes,
+                devices,
+            } = placement;
             Outcome::Placement(wire::Placement {
                 node_name: node.to_string(),
                 total_score: total,
@@ -196,6 +204,7 @@ pub(crate) fn decision(decision: engine::Decision) -> wire::Decision {
                 n_best_nodes: n_best,
                 assumed,
                 volumes: volume_bindings(volumes),
+                devices: devices.map(|devices| Box::new(assigned_devices(&devices))),
                 // The token is not known yet: see `service::delivery`.
                 assumption: None,
             })
@@ -209,6 +218,22 @@ pub(crate) fn decision(decision: engine::Decision) -> wire::Decision {
         pod: Some(pod_key(&pod, &uid)),
         generation: generation.get(),
         outcome: Some(outcome),
+    }
+}
+
+fn assigned_devices(devices: &engine::AssignedDevices) -> wire::AssignedDevices {
+    let claim = |assigned: &engine::AssignedClaim| wire::ClaimAllocation {
+        claim: assigned.claim.to_string(),
+        allocation: Some(assigned.allocation.clone()),
+    };
+    let extended = |assigned: &engine::AssignedExtended| wire::ExtendedResourceAllocation {
+        requests: assigned.requests.clone(),
+        mappings: assigned.mappings.clone(),
+        allocation: Some(assigned.allocation.clone()),
+    };
+    wire::AssignedDevices {
+        claims: devices.claims.iter().map(claim).collect(),
+        extended: devices.extended.as_ref().map(extended),
     }
 }
 
@@ -268,7 +293,7 @@ pub(crate) fn node_verdict(verdict: engine::NodeVerdict) -> wire::NodeVerdict {
     let engine::NodeVerdict { node, verdict } = verdict;
     let node_name = node.to_string();
     match verdict {
-        engine::Verdict::Feasible { scores, total } => wire::NodeVerdict {
+        engine::Verdict::Feasible { scores, total, .. } => wire::NodeVerdict {
             node_name,
             feasible: true,
             rejection: None,

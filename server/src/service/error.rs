@@ -205,7 +205,6 @@ impl CallError {
         match self {
             CallError::Engine(error) => match error {
                 EngineError::Model(_) => Code::InvalidArgument,
-                EngineError::NotEvaluated { .. } => Code::Unimplemented,
                 EngineError::SchedulerError { .. } => Code::FailedPrecondition,
                 EngineError::AlreadyPlaced { .. } => Code::AlreadyExists,
                 EngineError::Cancelled => Code::Cancelled,
@@ -265,10 +264,6 @@ impl CallError {
                 Some((&error.field, error.reason.clone()))
             }
             CallError::NotAdmitted(error) => Some((&error.field, error.reason.clone())),
-            CallError::Engine(EngineError::NotEvaluated { field, plugin }) => Some((
-                field,
-                format!("needs {}, which this version does not evaluate", plugin.name()),
-            )),
             CallError::Engine(
                 EngineError::SchedulerError { .. }
                 | EngineError::AlreadyPlaced { .. }

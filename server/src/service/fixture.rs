@@ -92,6 +92,7 @@ pub(crate) fn hold(state: &Arc<State>, target: Target) -> Holder {
             assume: true,
             gang: None,
             cancelled: &cancelled,
+            now: None,
         });
         was_in_time.get()
     });

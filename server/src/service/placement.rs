@@ -140,7 +140,8 @@ fn decide(
     let (pod, policy) =
         convert::pod_to_place(&state.cluster, &state.profiles, request.pod.as_deref())
             .inspect_err(|_| state.metrics.count_refused(1))?;
-    let request = engine::PlaceRequest { pod: &pod, policy, tie_break };
+    let request =
+        engine::PlaceRequest { pod: &pod, policy, tie_break, now: Some(clock::unix_seconds()) };
     let started = clock::now();
     let decided = match mode {
         Mode::DryRun => target.place(&request),
@@ -179,7 +180,8 @@ fn explain_now(
     let tie_break = convert::tie_break(request.tie_break.as_ref(), state.tie_break)?;
     let (pod, policy) = convert::pod_to_place(&state.cluster, profiles, Some(&asked.pod))?;
     let started = clock::now();
-    let asking = engine::PlaceRequest { pod: &pod, policy, tie_break };
+    let asking =
+        engine::PlaceRequest { pod: &pod, policy, tie_break, now: Some(clock::unix_seconds()) };
     let named: HashSet<&str> = request.node_names.iter().map(String::as_str).collect();
     let is_detailed = |node: &str| named.contains(node);
     let explained = asked

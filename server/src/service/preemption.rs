@@ -87,7 +87,8 @@ fn preempt_now(
         .inspect_err(|_| state.metrics.count_refused(1))?;
     let started = clock::now();
     let cancelled = || cancel.is_cancelled();
-    let request = Request { pod: &pod, policy, tie_break, options, cancelled: &cancelled };
+    let now = Some(clock::unix_seconds());
+    let request = Request { pod: &pod, policy, tie_break, options, cancelled: &cancelled, now };
     let attempt = asked.cluster().preempt(&request);
     state.metrics.record_place_duration(PlaceMethod::Preempt, clock::now() - started);
     count(state, target, attempt.as_ref());
@@ -139,12 +140,14 @@ fn list_candidates_now(
         .inspect_err(|_| state.metrics.count_refused(1))?;
     let started = clock::now();
     let cancelled = || cancel.is_cancelled();
+    let now = Some(clock::unix_seconds());
     let list = asked.cluster().list_candidates(&Request {
         pod: &pod,
         policy,
         tie_break,
         options,
         cancelled: &cancelled,
+        now,
     });
     state.metrics.record_place_duration(PlaceMethod::ListCandidates, clock::now() - started);
     count(state, target, list.as_ref().map(|list| &list.preemption));

@@ -1,8 +1,6 @@
 //! Recorded clusters: kube-scheduler's messages in their pending pods are compared with Berth's decisions.
 
-use berth_engine::{
-    Cluster, EngineError, Outcome, Pod, Policy, PreemptOptions, PreemptRequest, TieBreak,
-};
+use berth_engine::{Cluster, Outcome, Pod, Policy, PreemptOptions, PreemptRequest, TieBreak};
 use berth_proto::core_v1;
 use berth_server::feed::file::{self, UnknownFields};
 use berth_testing::recorded;
@@ -15,7 +13,7 @@ struct Found {
     /// Pods that name another scheduler.
     n_others: usize,
     /// Pods that are refused, each with the field that this version does not evaluate.
-    unsupported: Vec<String>,
+    held_back: Vec<String>,
 }
 
 fn is_pending(pod: &mut core_v1::Pod) -> bool {
@@ -38,15 +36,17 @@ fn check(cluster: &Cluster, policy: &Policy, pod: &Pod, word: Option<(&str, &str
         return found;
     }
     let (tie_break, options) = (TieBreak::Lexicographic, PreemptOptions::default());
-    let request = PreemptRequest { pod, policy, tie_break, options, cancelled: &|| false };
+    let request =
+        PreemptRequest { pod, policy, tie_break, options, cancelled: &|| false, now: None };
     match (cluster.preempt(&request).map(|attempt| attempt.decision.outcome), word) {
         (Ok(Outcome::Unschedulable(unschedulable)), Some(("Unschedulable", message))) => {
             assert_eq!(unschedulable.message, message, "{}", pod.key());
             found.n_unschedulable += 1;
         }
         (Ok(Outcome::Gated { .. }), Some(("SchedulingGated", _))) => found.n_gated += 1,
-        (Err(EngineError::NotEvaluated { field, .. }), None) => {
-            found.unsupported.push(format!("{} {field}", pod.key()));
+        // kube-scheduler holds such a pod back before its queue, and says nothing (S-Q-7).
+        (Ok(Outcome::Gated { reasons, .. }), None) => {
+            found.held_back.push(format!("{}: {}", pod.key(), reasons.join(", ")));
         }
         (decided, word) => panic!("{}: {decided:?}\n  but recorded: {word:?}", pod.key()),
     }
@@ -69,10 +69,14 @@ fn check_dump(name: &str) -> Option<Found> {
         sum.n_unschedulable += found.n_unschedulable;
         sum.n_gated += found.n_gated;
         sum.n_others += found.n_others;
-        sum.unsupported.extend(found.unsupported);
+        sum.held_back.extend(found.held_back);
     }
     Some(sum)
 }
+
+/// A pod whose claim does not exist.
+const HELD_BACK: &str =
+    "payments/claim-device: could not find ResourceClaim \"payments/no-such-device-claim\"";
 
 #[test]
 fn every_pending_pod_has_kube_schedulers_message() {
@@ -81,8 +85,7 @@ fn every_pending_pod_has_kube_schedulers_message() {
         n_unschedulable: 50,
         n_gated: 3,
         n_others: 1,
-        // kube-scheduler holds this pod back before its queue, because the claim does not exist (S-Q-7).
-        unsupported: vec!["payments/claim-device spec.resourceClaims".to_owned()],
+        held_back: vec![HELD_BACK.to_owned()],
     };
     assert_eq!(found, expected);
 }

@@ -1,5 +1,6 @@
 //! `berth schedule` against a small, exact API server that misbehaves on demand.
 
+mod devices;
 mod elect;
 mod evict;
 mod faults;

@@ -37,6 +37,26 @@ const SUITES: [&str; 21] = [
     "volumes",
 ];
 
+/// Every suite about claims for devices.
+const DEVICE_SUITES: [&str; 16] = [
+    "dra-admin",
+    "dra-basic",
+    "dra-binding",
+    "dra-capacity",
+    "dra-constraints",
+    "dra-extended",
+    "dra-limits",
+    "dra-mixed",
+    "dra-odd",
+    "dra-partitionable",
+    "dra-postfilter",
+    "dra-prioritized",
+    "dra-selectors",
+    "dra-sequence",
+    "dra-shared-claims",
+    "dra-taints",
+];
+
 /// Suites that exist only in the recorded corpus; they combine the subjects of the other suites.
 const ONLY_RECORDED: [&str; 2] = ["mixed", "sequence"];
 
@@ -79,6 +99,37 @@ fn own_cases_match() {
             assert!(compared(&report, suite, aspect) > 0, "{suite}: {}", aspect.name());
         }
     }
+}
+
+#[test]
+fn own_cases_about_devices_match() {
+    let folder = own_corpus().with_file_name("conformance-dra");
+    let report = conformance::run(&folder, &Selection::default()).unwrap();
+    check_match(&report, &DEVICE_SUITES);
+    for (suite, aspect) in [
+        ("dra-binding", Aspect::Reservations),
+        ("dra-binding", Aspect::Waits),
+        ("dra-capacity", Aspect::Allocations),
+        ("dra-extended", Aspect::ExtendedRequests),
+        ("dra-postfilter", Aspect::Deallocations),
+    ] {
+        assert!(compared(&report, suite, aspect) > 0, "{suite}: {}", aspect.name());
+    }
+}
+
+/// The devices of each claim on each node, what is written, the expressions and the queueing hints.
+#[test]
+fn the_recorded_corpus_about_devices_matches() {
+    let Some(corpus) = recorded::find("conformance-dra") else { return };
+    let every = if cfg!(debug_assertions) { 5 } else { 1 };
+    let report = conformance::run(&corpus, &Selection { every, ..Selection::default() }).unwrap();
+    let mut suites: Vec<&str> = DEVICE_SUITES.to_vec();
+    suites.extend(["dra-cel", "dra-hints"]);
+    suites.sort_unstable();
+    check_match(&report, &suites);
+    assert!(compared(&report, "dra-sequence", Aspect::Allocations) > 0);
+    assert!(compared(&report, "dra-cel", Aspect::Costs) > 0);
+    assert!(compared(&report, "dra-hints", Aspect::Hints) > 0);
 }
 
 #[test]
@@ -141,7 +192,7 @@ fn a_case_that_cannot_be_replayed_is_a_difference_not_a_pass() {
             ),
             "no claim `d/c`",
         ),
-        (case(null, "{}", r#"[{"expect": {}}]"#), "exactly one of `pod`, `retry`, `delete`"),
+        (case(null, "{}", r#"[{"expect": {}}]"#), "exactly one of its kinds"),
         (
             case(
                 null,

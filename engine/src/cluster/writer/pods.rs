@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use super::super::known::{Known, PodPlace, is_confirmed, is_same};
 use super::{KnownNode, Writer, check_range, is_older};
-use crate::model::volume::VolumeBindings;
 use crate::model::{ModelError, Pod, PodKey};
 use crate::rows::NodeRow;
+use crate::snapshot::bindings::Bindings;
 use crate::snapshot::{AssumptionStamp, Snapshot};
 
 /// Effect of a feed's update of a pod.
@@ -23,7 +23,7 @@ enum News {
 
 impl Writer {
     /// Puts a pod onto the node of a row at once (S-CCH-2). The pod must not be on a node already.
-    pub(super) fn assume(&mut self, pod: &Pod, row: NodeRow, bindings: &VolumeBindings) {
+    pub(super) fn assume(&mut self, pod: &Pod, row: NodeRow, bindings: &Bindings) {
         let known = self.known(pod.key()).filter(|known| known.pod.is_same_as(pod));
         let reported = known.and_then(|known| known.pod.facts().reported.clone());
         if self.pods.is_elsewhere(pod.key()) {
@@ -41,7 +41,7 @@ impl Writer {
         self.pods.put_on(pod.key(), row);
         let stamp = AssumptionStamp::after(self.draft.snapshot.generation);
         self.draft.add_pod(row, pod.clone(), Some(stamp));
-        self.draft.assume_bindings(pod.key(), row, bindings);
+        self.draft.assume_bindings(&pod, row, bindings);
         self.counts().n_pods += 1;
         self.counts().n_assumed += 1;
     }

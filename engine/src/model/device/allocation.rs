@@ -5,7 +5,7 @@ use std::sync::Arc;
 use berth_proto::resource_v1;
 
 use super::amount::{NamedAmounts, amounts};
-use super::id::DeviceId;
+use super::id::{DeviceId, PoolKey};
 use super::node_selection::DeviceNodeSelector;
 use super::text::{shared, shared_list};
 use crate::model::ModelError;
@@ -26,6 +26,7 @@ pub(crate) struct Allocation {
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct AllocatedDevice {
     pub(crate) device: DeviceId,
+    pub(crate) pool: PoolKey,
     /// `REQUEST` or `REQUEST/SUBREQUEST`.
     pub(crate) request: Arc<str>,
     /// Whether the device is used for administration only, which leaves it free for others.
@@ -57,7 +58,7 @@ pub(crate) struct DeviceCondition {
 
 impl Allocation {
     /// Compiles an allocation; errors begin at its own fields.
-    pub(super) fn compile(
+    pub(crate) fn compile(
         allocation: &resource_v1::AllocationResult,
         names: &Interner,
     ) -> Result<Allocation, ModelError> {
@@ -82,6 +83,10 @@ impl AllocatedDevice {
     ) -> Result<AllocatedDevice, ModelError> {
         Ok(AllocatedDevice {
             device: DeviceId::new(&result.driver, &result.pool, &result.device, names),
+            pool: PoolKey {
+                driver: shared(&result.driver, names),
+                pool: shared(&result.pool, names),
+            },
             request: shared(&result.request, names),
             is_admin: result.admin_access == Some(true),
             share: result.share_id.as_deref().map(Arc::from),

@@ -11,7 +11,7 @@ use crate::model::intern::Interner;
 use crate::model::label::clip;
 
 /// An amount with its notation: a capacity policy compares both, and allocations repeat the notation.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct NotedAmount {
     pub(crate) value: Amount,
     pub(crate) notation: Quantity,

@@ -5,15 +5,13 @@ use std::sync::Arc;
 use berth_proto::{meta_v1, resource_v1};
 
 use super::allocation::{Allocation, DeviceStatus};
-use super::constraint::DeviceConstraint;
-use super::request::DeviceRequest;
-use crate::model::ModelError;
-use crate::model::intern::Interner;
+use super::shape::ClaimShape;
 use crate::model::key::{ClaimKey, ObjectKey};
 use crate::model::object::Compile;
+use crate::model::{Model, ModelError};
 
 /// Annotation of a claim that stands for extended resources of a pod.
-const IS_EXTENDED: &str = "resource.kubernetes.io/extended-resource-claim";
+pub(crate) const IS_EXTENDED: &str = "resource.kubernetes.io/extended-resource-claim";
 
 /// Facts of a claim for devices.
 #[derive(Clone, PartialEq, Debug)]
@@ -25,8 +23,8 @@ pub(crate) struct ResourceClaim {
     /// Whether the annotation says that the claim stands for a pod's extended resources.
     pub(crate) is_extended: bool,
     pub(crate) is_deleting: bool,
-    pub(crate) requests: Box<[DeviceRequest]>,
-    pub(crate) constraints: Box<[DeviceConstraint]>,
+    /// What the claim asks for.
+    pub(crate) shape: Arc<ClaimShape>,
     pub(crate) allocation: Option<Allocation>,
     /// Uids in `status.reservedFor`, in order: the pods that may use the claim.
     pub(crate) reserved_for: Box<[Arc<str>]>,
@@ -50,10 +48,10 @@ impl Compile for resource_v1::ResourceClaim {
         &self,
         metadata: &meta_v1::ObjectMeta,
         key: &ObjectKey,
-        names: &Interner,
+        model: &Model,
     ) -> Result<ResourceClaim, ModelError> {
+        let names = model.names();
         let spec = self.spec.as_ref().and_then(|spec| spec.devices.as_ref());
-        let constraints = spec.map_or(&[][..], |devices| &devices.constraints).iter();
         let status = self.status.as_ref();
         let allocation = status.and_then(|status| status.allocation.as_ref());
         let allocation = allocation.map(|allocation| Allocation::compile(allocation, names));
@@ -70,8 +68,8 @@ impl Compile for resource_v1::ResourceClaim {
             }),
             is_extended: annotation.is_some_and(|value| value == "true"),
             is_deleting: metadata.deletion_timestamp.is_some(),
-            requests: requests(spec, names).map_err(|error| error.under("spec.devices"))?,
-            constraints: constraints.map(|c| DeviceConstraint::compile(c, names)).collect(),
+            shape: ClaimShape::compile(spec, names, (model.selectors(), model.claim_shapes()))
+                .map_err(|error| error.under("spec.devices"))?,
             allocation: allocation.transpose().map_err(|error| error.under("status.allocation"))?,
             reserved_for: reserved_for.map(|consumer| consumer.uid.as_str().into()).collect(),
             devices: devices.map(|status| DeviceStatus::compile(status, names)).collect(),
@@ -85,25 +83,4 @@ impl ResourceClaim {
     pub(crate) fn is_owned_by(&self, pod_uid: &str) -> bool {
         self.controller.as_ref().is_some_and(|owner| *owner.uid == *pod_uid)
     }
-}
-
-/// Checks that the quantities of a specification can be read.
-pub(super) fn check_spec(
-    spec: Option<&resource_v1::ResourceClaimSpec>,
-    names: &Interner,
-) -> Result<(), ModelError> {
-    let devices = spec.and_then(|spec| spec.devices.as_ref());
-    requests(devices, names).map(drop).map_err(|error| error.under("devices"))
-}
-
-fn requests(
-    devices: Option<&resource_v1::DeviceClaim>,
-    names: &Interner,
-) -> Result<Box<[DeviceRequest]>, ModelError> {
-    let requests = devices.map_or(&[][..], |devices| &devices.requests).iter().enumerate();
-    let compile = |(i, request)| {
-        let compiled = DeviceRequest::compile(request, names);
-        compiled.map_err(|error| error.under(&format!("requests[{i}]")))
-    };
-    requests.map(compile).collect()
 }

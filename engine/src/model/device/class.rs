@@ -4,12 +4,11 @@ use std::sync::Arc;
 
 use berth_proto::{meta_v1, resource_v1};
 
-use super::request::{DeviceSelector, selectors};
+use super::selector::{DeviceSelector, selectors};
 use super::text::{set, shared};
-use crate::model::ModelError;
-use crate::model::intern::Interner;
 use crate::model::key::ObjectKey;
 use crate::model::object::Compile;
+use crate::model::{Model, ModelError};
 
 /// Facts of a class of devices.
 #[derive(Clone, PartialEq, Debug)]
@@ -32,15 +31,16 @@ impl Compile for resource_v1::DeviceClass {
         &self,
         metadata: &meta_v1::ObjectMeta,
         key: &ObjectKey,
-        names: &Interner,
+        model: &Model,
     ) -> Result<DeviceClass, ModelError> {
+        let names = model.names();
         let spec = self.spec.as_ref();
         let config = spec.map_or(&[][..], |spec| &spec.config);
         let config =
             config.iter().map(|config| config.device_configuration.clone().unwrap_or_default());
         Ok(DeviceClass {
             name: shared(&key.name, names),
-            selectors: selectors(spec.map_or(&[][..], |spec| &spec.selectors)),
+            selectors: selectors(spec.map_or(&[][..], |spec| &spec.selectors), model.selectors()),
             config: config.collect(),
             extended_resource: set(spec.and_then(|spec| spec.extended_resource_name.as_ref())),
             created: metadata.creation_timestamp.and_then(|time| time.unix_seconds()),

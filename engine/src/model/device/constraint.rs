@@ -8,7 +8,7 @@ use super::text::{shared, shared_list};
 use crate::model::intern::Interner;
 
 /// A constraint of a claim.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct DeviceConstraint {
     /// Names of the requests, `REQUEST` or `REQUEST/SUBREQUEST`; empty means all of them.
     pub(crate) requests: Box<[Arc<str>]>,
@@ -16,7 +16,7 @@ pub(crate) struct DeviceConstraint {
 }
 
 /// The attribute that a constraint compares, by the name as it was written.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum ConstraintRule {
     /// All devices have one value.
     Match(Arc<str>),

@@ -27,6 +27,11 @@ pub(crate) struct DeviceNodeSelector {
 }
 
 impl NodeSelection {
+    /// Whether any of the three fields is set.
+    pub(crate) fn is_set(&self) -> bool {
+        self.node.is_some() || self.all_nodes || self.selector.is_some()
+    }
+
     pub(super) fn compile(
         node: Option<&String>,
         all_nodes: Option<bool>,

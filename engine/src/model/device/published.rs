@@ -18,6 +18,8 @@ use crate::model::label::clip;
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Device {
     pub(crate) id: DeviceId,
+    pub(crate) driver: Arc<str>,
+    pub(crate) pool: Arc<str>,
     pub(crate) name: Arc<str>,
     /// The nodes that can use the device; read only if its slice leaves that to its devices.
     pub(crate) nodes: NodeSelection,
@@ -103,6 +105,8 @@ impl Device {
         });
         Ok(Device {
             id: DeviceId::new(driver, pool, &device.name, names),
+            driver: shared(driver, names),
+            pool: shared(pool, names),
             name: shared(&device.name, names),
             nodes,
             binds_to_node: device.binds_to_node == Some(true),

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use berth_proto::resource_v1;
 
 use super::amount::{NamedAmounts, amounts};
+use super::selector::{DeviceSelector, SelectorTable, selectors};
 use super::text::shared;
 use super::toleration::DeviceToleration;
 use crate::model::ModelError;
 use crate::model::intern::Interner;
 
 /// A request of a claim. A valid one has either `exactly` or alternatives.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct DeviceRequest {
     pub(crate) name: Arc<str>,
     pub(crate) exactly: Option<DeviceDemand>,
@@ -20,14 +21,14 @@ pub(crate) struct DeviceRequest {
 }
 
 /// An alternative of a request (a subrequest).
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct DeviceAlternative {
     pub(crate) name: Arc<str>,
     pub(crate) demand: DeviceDemand,
 }
 
 /// The devices that a request or an alternative asks for.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct DeviceDemand {
     /// Name of the class; empty where it is missing.
     pub(crate) class: Arc<str>,
@@ -40,12 +41,8 @@ pub(crate) struct DeviceDemand {
     pub(crate) capacity: NamedAmounts,
 }
 
-/// A condition on a device: the text of an expression, or `None` for a selector without one.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct DeviceSelector(pub(crate) Option<Arc<str>>);
-
 /// Number of devices that a request asks for.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum AllocationMode {
     ExactCount,
     All,
@@ -55,15 +52,17 @@ pub(crate) enum AllocationMode {
 
 impl DeviceRequest {
     /// Compiles a request; errors begin at its own fields.
-    pub(super) fn compile(
+    pub(crate) fn compile(
         request: &resource_v1::DeviceRequest,
         names: &Interner,
+        table: &SelectorTable,
     ) -> Result<DeviceRequest, ModelError> {
         let exactly = request.exactly.as_ref();
-        let exactly = exactly.map(|exactly| DeviceDemand::exactly(exactly, names)).transpose();
+        let exactly =
+            exactly.map(|exactly| DeviceDemand::exactly(exactly, names, table)).transpose();
         let alternatives = request.first_available.iter().enumerate();
         let alternative = |(i, alternative)| {
-            let compiled = DeviceAlternative::compile(alternative, names);
+            let compiled = DeviceAlternative::compile(alternative, names, table);
             compiled.map_err(|error| error.under(&format!("firstAvailable[{i}]")))
         };
         Ok(DeviceRequest {
@@ -78,13 +77,14 @@ impl DeviceAlternative {
     fn compile(
         alternative: &resource_v1::DeviceSubRequest,
         names: &Interner,
+        table: &SelectorTable,
     ) -> Result<DeviceAlternative, ModelError> {
         let capacity = requested(alternative.capacity.as_ref(), names)?;
         Ok(DeviceAlternative {
             name: shared(&alternative.name, names),
             demand: DeviceDemand {
                 class: shared(&alternative.device_class_name, names),
-                selectors: selectors(&alternative.selectors),
+                selectors: selectors(&alternative.selectors, table),
                 mode: AllocationMode::of(&alternative.allocation_mode),
                 count: alternative.count,
                 is_admin: false,
@@ -99,10 +99,11 @@ impl DeviceDemand {
     fn exactly(
         request: &resource_v1::ExactDeviceRequest,
         names: &Interner,
+        table: &SelectorTable,
     ) -> Result<DeviceDemand, ModelError> {
         Ok(DeviceDemand {
             class: shared(&request.device_class_name, names),
-            selectors: selectors(&request.selectors),
+            selectors: selectors(&request.selectors, table),
             mode: AllocationMode::of(&request.allocation_mode),
             count: request.count,
             is_admin: request.admin_access == Some(true),
@@ -120,14 +121,6 @@ impl AllocationMode {
             other => AllocationMode::Unknown(other.into()),
         }
     }
-}
-
-/// The expressions of selectors, in order.
-pub(super) fn selectors(list: &[resource_v1::DeviceSelector]) -> Box<[DeviceSelector]> {
-    let expression = |selector: &resource_v1::DeviceSelector| {
-        DeviceSelector(selector.cel.as_ref().map(|cel| cel.expression.as_str().into()))
-    };
-    list.iter().map(expression).collect()
 }
 
 fn tolerations(

@@ -1,15 +1,19 @@
 //! ResourceSlice: a part of a driver's pool of devices.
 
+use std::sync::Arc;
+
 use berth_proto::{meta_v1, resource_v1};
 
 use super::id::{PoolKey, SliceKey};
 use super::node_selection::NodeSelection;
 use super::published::{CounterSet, Device};
+use super::selector::Selector;
 use super::text::shared;
-use crate::model::ModelError;
+use super::verdicts::{Verdict, Verdicts};
 use crate::model::intern::Interner;
 use crate::model::key::ObjectKey;
 use crate::model::object::Compile;
+use crate::model::{Model, ModelError};
 
 /// Facts of a slice.
 #[derive(Clone, PartialEq, Debug)]
@@ -25,6 +29,10 @@ pub(crate) struct ResourceSlice {
     pub(crate) devices: Box<[Device]>,
     /// Counters that devices of the whole pool draw from.
     pub(crate) shared_counters: Box<[CounterSet]>,
+    /// Whether two of the devices have one name.
+    pub(crate) has_repeated_device: bool,
+    /// What selectors say of the devices.
+    verdicts: Verdicts,
 }
 
 impl Compile for resource_v1::ResourceSlice {
@@ -34,8 +42,9 @@ impl Compile for resource_v1::ResourceSlice {
         &self,
         _: &meta_v1::ObjectMeta,
         key: &ObjectKey,
-        names: &Interner,
+        model: &Model,
     ) -> Result<ResourceSlice, ModelError> {
+        let names = model.names();
         let Some(spec) = &self.spec else {
             return Err(ModelError::new("spec", "is missing"));
         };
@@ -55,6 +64,7 @@ impl ResourceSlice {
             let compiled = Device::compile(device, &spec.driver, pool_name, names);
             compiled.map_err(|error| error.under(&format!("devices[{i}]")))
         });
+        let devices: Box<[Device]> = devices.collect::<Result<_, _>>()?;
         let counters = spec.shared_counters.iter().enumerate().map(|(i, set)| {
             let compiled = CounterSet::compile(&set.name, &set.counters, names);
             compiled.map_err(|error| error.under(&format!("sharedCounters[{i}]")))
@@ -74,14 +84,27 @@ impl ResourceSlice {
             slice_count: pool.map_or(0, |pool| pool.resource_slice_count),
             nodes,
             is_per_device: spec.per_device_node_selection == Some(true),
-            devices: devices.collect::<Result<_, _>>()?,
+            has_repeated_device: has_repeated(&devices),
+            devices,
             shared_counters: counters.collect::<Result<_, _>>()?,
+            verdicts: Verdicts::default(),
         })
     }
 
-    /// Whether every node has to look at the slice: it is for no node in particular, or the counters of its pool are
-    /// in it (S-DRA-30).
-    pub(crate) fn concerns_every_node(&self) -> bool {
-        self.nodes.node.is_none() || !self.shared_counters.is_empty()
+    /// What a selector says of each device, in order.
+    pub(crate) fn verdicts(&self, selector: &Selector) -> Arc<[Verdict]> {
+        self.verdicts.of(selector, &self.devices)
     }
+
+    /// Whether the slice has counters that devices of its pool draw from. Every node looks at such a slice (S-DRA-30),
+    /// and it contributes no devices (S-DRA-38).
+    pub(crate) fn has_counters(&self) -> bool {
+        !self.shared_counters.is_empty()
+    }
+}
+
+fn has_repeated(devices: &[Device]) -> bool {
+    let mut names: Vec<_> = devices.iter().map(|device| device.id.device).collect();
+    names.sort_unstable();
+    names.windows(2).any(|pair| pair[0] == pair[1])
 }

@@ -2,11 +2,10 @@
 
 use berth_proto::{meta_v1, resource_v1};
 
-use super::claim::check_spec;
-use crate::model::ModelError;
-use crate::model::intern::Interner;
+use super::shape::ClaimShape;
 use crate::model::key::ObjectKey;
 use crate::model::object::Compile;
+use crate::model::{Model, ModelError};
 
 /// Facts of a template.
 #[derive(Clone, PartialEq, Debug)]
@@ -22,10 +21,13 @@ impl Compile for resource_v1::ResourceClaimTemplate {
         &self,
         _: &meta_v1::ObjectMeta,
         _: &ObjectKey,
-        names: &Interner,
+        model: &Model,
     ) -> Result<ResourceClaimTemplate, ModelError> {
         let spec = self.spec.clone().unwrap_or_default();
-        check_spec(spec.spec.as_ref(), names).map_err(|error| error.under("spec.spec"))?;
+        let devices = spec.spec.as_ref().and_then(|spec| spec.devices.as_ref());
+        let checked =
+            ClaimShape::compile(devices, model.names(), (model.selectors(), model.claim_shapes()));
+        checked.map_err(|error| error.under("spec.spec.devices"))?;
         Ok(ResourceClaimTemplate { spec })
     }
 }

@@ -11,13 +11,12 @@ use super::request::AllocationMode;
 use super::slice::ResourceSlice;
 use super::template::ResourceClaimTemplate;
 use super::toleration::{DeviceTaintEffect, TolerationOperator};
-use crate::model::intern::Interner;
 use crate::model::object::Compile;
-use crate::model::{ModelError, ObjectKey, ObjectKind};
+use crate::model::{Model, ModelError, ObjectKey, ObjectKind};
 
 fn compile<T: Compile>(kind: ObjectKind, object: &T, json: &Value) -> Result<T::Facts, ModelError> {
     let metadata = serde_json::from_value(json["metadata"].clone()).unwrap();
-    object.compile(&metadata, &ObjectKey::new(kind, "shop", "x"), &Interner::new())
+    object.compile(&metadata, &ObjectKey::new(kind, "shop", "x"), &Model::new())
 }
 
 fn claim(json: &Value) -> Result<ResourceClaim, ModelError> {
@@ -69,13 +68,14 @@ fn odd_claims_keep_what_is_odd() {
             {"exactly": {"allocationMode": "All"}, "firstAvailable": [{"name": "s", "allocationMode": "ExactCount"}]}],
         "constraints": [{}, {"matchAttribute": "m", "distinctAttribute": "d"}, {"distinctAttribute": ""}]}}}));
     let odd = odd.unwrap();
-    let [a, b, c] = &*odd.requests else { panic!("{:?}", odd.requests) };
+    let [a, b, c] = odd.shape.requests() else { panic!("{:?}", odd.shape) };
     let exactly = a.exactly.as_ref().unwrap();
     assert_eq!(exactly.mode, AllocationMode::Unknown("Some".into()));
     assert_eq!((exactly.count, &*exactly.class), (-1, ""));
-    let expressions: Vec<_> =
-        exactly.selectors.iter().map(|selector| selector.0.as_deref()).collect();
-    assert_eq!(expressions, [None, Some("")]);
+    // The empty expression does not compile, which counts only once a device is looked at.
+    let compiles =
+        exactly.selectors.iter().map(|selector| selector.0.as_ref().map(|s| s.program.is_ok()));
+    assert_eq!(compiles.collect::<Vec<_>>(), [None, Some(false)]);
     let operators = exactly.tolerations.iter().map(|toleration| toleration.operator.clone());
     let expected =
         [TolerationOperator::Unknown, TolerationOperator::Equal, TolerationOperator::Exists];
@@ -83,10 +83,11 @@ fn odd_claims_keep_what_is_odd() {
     assert!(b.exactly.is_none() && b.first_available.is_empty());
     assert_eq!(c.exactly.as_ref().unwrap().mode, AllocationMode::All);
     assert_eq!(c.first_available[0].demand.mode, AllocationMode::ExactCount);
-    let rules: Vec<_> = odd.constraints.iter().map(|constraint| constraint.rule.clone()).collect();
+    let rules: Vec<_> =
+        odd.shape.constraints().iter().map(|constraint| constraint.rule.clone()).collect();
     let match_m = ConstraintRule::Match("m".into());
     assert_eq!(rules, [ConstraintRule::Unknown, match_m, ConstraintRule::Distinct("".into())]);
-    assert!(claim(&json!({"metadata": {}})).unwrap().requests.is_empty());
+    assert!(claim(&json!({"metadata": {}})).unwrap().shape.requests().is_empty());
     assert!(class(&json!({"metadata": {}})).unwrap().selectors.is_empty());
     assert!(template(&json!({"metadata": {}})).is_ok());
 }

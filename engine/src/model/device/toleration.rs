@@ -8,7 +8,7 @@ use super::text::shared;
 use crate::model::intern::Interner;
 
 /// A taint of a device.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct DeviceTaint {
     pub(crate) key: Arc<str>,
     pub(crate) value: Arc<str>,
@@ -16,7 +16,7 @@ pub(crate) struct DeviceTaint {
 }
 
 /// Effect of a device's taint.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum DeviceTaintEffect {
     NoSchedule,
     NoExecute,
@@ -25,7 +25,7 @@ pub(crate) enum DeviceTaintEffect {
 }
 
 /// Which taints a request tolerates.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct DeviceToleration {
     /// The key; empty tolerates any.
     pub(crate) key: Arc<str>,
@@ -36,7 +36,7 @@ pub(crate) struct DeviceToleration {
 }
 
 /// How a toleration compares values.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum TolerationOperator {
     Equal,
     Exists,
@@ -58,7 +58,30 @@ impl DeviceTaint {
     }
 }
 
+impl DeviceTaint {
+    /// Whether the taint keeps nobody away who has these tolerations (S-DRA-81).
+    pub(crate) fn is_tolerated(&self, tolerations: &[DeviceToleration]) -> bool {
+        let effect = match &self.effect {
+            DeviceTaintEffect::NoSchedule => "NoSchedule",
+            DeviceTaintEffect::NoExecute => "NoExecute",
+            DeviceTaintEffect::Other(_) => return true,
+        };
+        tolerations.iter().any(|toleration| toleration.tolerates(self, effect))
+    }
+}
+
 impl DeviceToleration {
+    /// Whether this tolerates a taint of an effect (S-DRA-82).
+    fn tolerates(&self, taint: &DeviceTaint, effect: &str) -> bool {
+        (self.effect.is_empty() || *self.effect == *effect)
+            && (self.key.is_empty() || self.key == taint.key)
+            && match self.operator {
+                TolerationOperator::Equal => self.value == taint.value,
+                TolerationOperator::Exists => true,
+                TolerationOperator::Unknown => false,
+            }
+    }
+
     pub(super) fn compile(
         toleration: &resource_v1::DeviceToleration,
         names: &Interner,

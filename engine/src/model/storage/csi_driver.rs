@@ -2,10 +2,10 @@
 
 use berth_proto::{meta_v1, storage_v1};
 
-use crate::model::ModelError;
 use crate::model::intern::{Interner, Symbol};
 use crate::model::key::ObjectKey;
 use crate::model::object::Compile;
+use crate::model::{Model, ModelError};
 
 /// Facts of a driver.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
@@ -22,8 +22,9 @@ impl Compile for storage_v1::CsiDriver {
         &self,
         _: &meta_v1::ObjectMeta,
         key: &ObjectKey,
-        names: &Interner,
+        model: &Model,
     ) -> Result<CsiDriver, ModelError> {
+        let names = model.names();
         Ok(CsiDriver::compile(self, key, names))
     }
 }

@@ -2,10 +2,10 @@
 
 use berth_proto::{meta_v1, storage_v1};
 
-use crate::model::ModelError;
 use crate::model::intern::{Interner, Symbol};
 use crate::model::key::ObjectKey;
 use crate::model::object::Compile;
+use crate::model::{Model, ModelError};
 
 /// The attach limits of one node.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -22,8 +22,9 @@ impl Compile for storage_v1::CsiNode {
         &self,
         _: &meta_v1::ObjectMeta,
         key: &ObjectKey,
-        names: &Interner,
+        model: &Model,
     ) -> Result<CsiNode, ModelError> {
+        let names = model.names();
         CsiNode::compile(self, key, names)
     }
 }

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use berth_proto::{Quantity, meta_v1, storage_v1};
 
 use super::anchor::anchors;
-use crate::model::ModelError;
 use crate::model::intern::{Interner, Symbol};
 use crate::model::key::ObjectKey;
 use crate::model::label_selector::LabelSelector;
 use crate::model::object::Compile;
 use crate::model::selector::Term;
+use crate::model::{Model, ModelError};
 
 /// One capacity report.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -31,8 +31,9 @@ impl Compile for storage_v1::CsiStorageCapacity {
         &self,
         _: &meta_v1::ObjectMeta,
         key: &ObjectKey,
-        names: &Interner,
+        model: &Model,
     ) -> Result<CsiStorageCapacity, ModelError> {
+        let names = model.names();
         CsiStorageCapacity::compile(self, key, names)
     }
 }

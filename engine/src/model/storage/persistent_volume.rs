@@ -10,13 +10,13 @@ use smallvec::SmallVec;
 use super::anchor::anchors;
 use super::in_tree;
 use super::mode::{AccessModes, VolumeMode};
-use crate::model::ModelError;
 use crate::model::intern::{Interner, Symbol};
 use crate::model::key::{ClaimKey, ObjectKey, VolumeId};
 use crate::model::label::{self, Labels};
 use crate::model::object::Compile;
 use crate::model::selector::NodeSelector;
 use crate::model::storage::field::{class_of, storage_of};
+use crate::model::{Model, ModelError};
 
 /// Facts of a volume.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -74,8 +74,9 @@ impl Compile for core_v1::PersistentVolume {
         &self,
         metadata: &meta_v1::ObjectMeta,
         _: &ObjectKey,
-        names: &Interner,
+        model: &Model,
     ) -> Result<PersistentVolume, ModelError> {
+        let names = model.names();
         PersistentVolume::compile(self, metadata, names)
     }
 }

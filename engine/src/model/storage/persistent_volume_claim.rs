@@ -5,12 +5,12 @@ use std::sync::Arc;
 use berth_proto::{Amount, core_v1, meta_v1};
 
 use super::mode::{AccessModes, VolumeMode};
-use crate::model::ModelError;
 use crate::model::intern::{Interner, Symbol};
 use crate::model::key::{ClaimKey, ObjectKey};
 use crate::model::label_selector::LabelSelector;
 use crate::model::object::Compile;
 use crate::model::storage::field::{class_of, storage_of};
+use crate::model::{Model, ModelError};
 
 /// Facts of a claim.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -46,8 +46,9 @@ impl Compile for core_v1::PersistentVolumeClaim {
         &self,
         metadata: &meta_v1::ObjectMeta,
         key: &ObjectKey,
-        names: &Interner,
+        model: &Model,
     ) -> Result<PersistentVolumeClaim, ModelError> {
+        let names = model.names();
         PersistentVolumeClaim::compile(self, metadata, key, names)
     }
 }

@@ -3,12 +3,12 @@
 use berth_proto::{core_v1, meta_v1, storage_v1};
 
 use super::in_tree;
-use crate::model::ModelError;
 use crate::model::intern::{Interner, Symbol};
 use crate::model::key::ObjectKey;
 use crate::model::label::{clip, is_label_value, is_qualified_name};
 use crate::model::object::Compile;
 use crate::model::selector::{NodeSelector, Requirement, Rule, Term};
+use crate::model::{Model, ModelError};
 
 /// Facts of a class.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -46,8 +46,9 @@ impl Compile for storage_v1::StorageClass {
         &self,
         metadata: &meta_v1::ObjectMeta,
         key: &ObjectKey,
-        names: &Interner,
+        model: &Model,
     ) -> Result<StorageClass, ModelError> {
+        let names = model.names();
         let is_default = DEFAULT_CLASS.iter().any(|annotation| {
             metadata.annotations.get(*annotation).is_some_and(|value| value == "true")
         });

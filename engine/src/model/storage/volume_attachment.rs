@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use berth_proto::{meta_v1, storage_v1};
 
-use crate::model::ModelError;
 use crate::model::intern::{Interner, Symbol};
 use crate::model::key::ObjectKey;
 use crate::model::object::Compile;
+use crate::model::{Model, ModelError};
 
 /// One attachment.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -25,8 +25,9 @@ impl Compile for storage_v1::VolumeAttachment {
         &self,
         _: &meta_v1::ObjectMeta,
         key: &ObjectKey,
-        names: &Interner,
+        model: &Model,
     ) -> Result<VolumeAttachment, ModelError> {
+        let names = model.names();
         VolumeAttachment::compile(self, key, names)
     }
 }

@@ -48,8 +48,12 @@ pub(super) fn attempt(
     let pod = plan.pod().changed(facts, &plan.snapshot().model);
     let pod = change_pod::with_volumes(changes, pod);
     let snapshot = draft.as_ref().map_or(plan.snapshot(), |draft| &draft.snapshot);
-    let request =
-        PlaceRequest { pod: &pod, policy: plan.policy(), tie_break: TieBreak::Lexicographic };
+    let request = PlaceRequest {
+        pod: &pod,
+        policy: plan.policy(),
+        tie_break: TieBreak::Lexicographic,
+        now: None,
+    };
     filter(&mut Plan::new(snapshot, &request, plan.kernels))
 }
 
@@ -62,7 +66,7 @@ fn filter(plan: &mut Plan<'_>) -> Option<Opened> {
     plan.filtering(&mut evaluation, |plan, evaluation| {
         let feasible = match kept_promise(plan) {
             Some(row) => Feasible::only(row, plan.snapshot().shards.len()),
-            None => evaluation.feasible(plan)?,
+            None => evaluation.feasible(plan).ok()??,
         };
         // Several feasible nodes are scored, which fails for a preference that does not parse.
         if feasible.len() > 1 && plan.check_scoring().is_err() {

@@ -144,7 +144,7 @@ impl Walk<'_> {
         for (kind, _) in KINDS.iter().enumerate() {
             let probe = pod(&rebuilt, kind, "asked");
             let tie_break = TieBreak::Lexicographic;
-            let request = PlaceRequest { pod: &probe, policy: &policy, tie_break };
+            let request = PlaceRequest { pod: &probe, policy: &policy, tie_break, now: None };
             let explanation = rebuilt.explain(&request).unwrap();
             let probe = pod(self.cluster, kind, "asked");
             let feasible = self.scene.feasible(&probe).unwrap();

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use berth_proto::Amount;
 use imbl::OrdMap;
 
-use crate::model::device::claim::ResourceClaim;
+use crate::model::device::allocation::Allocation;
 use crate::model::device::id::DeviceId;
 use crate::model::key::ClaimKey;
 
@@ -44,15 +44,16 @@ impl Allocated {
     }
 
     /// Every device that some claim holds, in arbitrary order.
+    #[cfg(test)]
     pub(crate) fn iter(&self) -> impl Iterator<Item = (DeviceId, &DeviceUse)> {
         self.devices.iter().map(|(device, held)| (*device, held))
     }
 
-    /// Adds what is allocated to a claim, but for devices that it uses for administration only.
+    /// Adds an allocation of a claim, but for devices that it uses for administration only.
     ///
     /// Cost: a step for each allocated device, and one for each share of a shared device.
-    pub(super) fn add(&mut self, claim: &ResourceClaim) {
-        for (device, share) in held(claim) {
+    pub(super) fn add(&mut self, claim: &ClaimKey, allocation: &Allocation) {
+        for (device, share) in held(claim, allocation) {
             let held = self.devices.entry(device).or_default();
             match share {
                 None => held.n_exclusive += 1,
@@ -64,8 +65,8 @@ impl Allocated {
     }
 
     /// Removes what [`Allocated::add`] added for the claim.
-    pub(super) fn remove(&mut self, claim: &ResourceClaim) {
-        for (device, share) in held(claim) {
+    pub(super) fn remove(&mut self, claim: &ClaimKey, allocation: &Allocation) {
+        for (device, share) in held(claim, allocation) {
             let Some(held) = self.devices.get_mut(&device) else { continue };
             match share {
                 None => held.n_exclusive = held.n_exclusive.saturating_sub(1),
@@ -87,13 +88,16 @@ impl DeviceUse {
 }
 
 /// The devices that a claim holds, each with its share unless it is allocated exclusively (S-DRA-121).
-fn held(claim: &ResourceClaim) -> impl Iterator<Item = (DeviceId, Option<(ShareId, ShareUse)>)> {
-    let results = claim.allocation.iter().flat_map(|allocation| &allocation.results).enumerate();
-    results.filter(|(_, result)| !result.is_admin).map(|(at, result)| {
+fn held<'a>(
+    claim: &'a ClaimKey,
+    allocation: &'a Allocation,
+) -> impl Iterator<Item = (DeviceId, Option<(ShareId, ShareUse)>)> + 'a {
+    let results = allocation.results.iter().enumerate();
+    results.filter(|(_, result)| !result.is_admin).map(move |(at, result)| {
         let share = result.share.as_ref().map(|share| {
             let consumed = result.consumed.iter();
             let consumed = consumed.map(|(name, amount)| (name.clone(), amount.value)).collect();
-            ((claim.key.clone(), at, share.clone()), consumed)
+            ((claim.clone(), at, share.clone()), consumed)
         });
         (result.device, share)
     })

@@ -227,7 +227,8 @@ impl<'a> Worker<'a> {
         for text in &members {
             let (pod, policy) = (&compiled(&fork, text), &Policy::default());
             let tie_break = TieBreak::Seeded(self.random);
-            let decision = fork.assume(&PlaceRequest { pod, policy, tie_break }).unwrap();
+            let decision =
+                fork.assume(&PlaceRequest { pod, policy, tie_break, now: None }).unwrap();
             if !matches!(decision.outcome, Outcome::Placed(_)) {
                 return;
             }
@@ -259,7 +260,8 @@ impl<'a> Worker<'a> {
         loop {
             let fork = self.cluster.fork();
             let (policy, tie_break) = (&Policy::default(), TieBreak::Seeded(self.id));
-            let assume = |pod| fork.assume(&PlaceRequest { pod, policy, tie_break }).unwrap();
+            let assume =
+                |pod| fork.assume(&PlaceRequest { pod, policy, tie_break, now: None }).unwrap();
             let is_placed = |pod| matches!(assume(pod).outcome, Outcome::Placed(_));
             if !pair.iter().all(is_placed) || self.cluster.commit(&fork).is_ok() {
                 return;
@@ -271,7 +273,8 @@ impl<'a> Worker<'a> {
         let text = &self.members("single", "cpu=700m")[0];
         let (pod, policy) = (&compiled(self.cluster, text), &Policy::default());
         let tie_break = TieBreak::Seeded(self.random);
-        let decision = self.cluster.assume(&PlaceRequest { pod, policy, tie_break }).unwrap();
+        let decision =
+            self.cluster.assume(&PlaceRequest { pod, policy, tie_break, now: None }).unwrap();
         if matches!(decision.outcome, Outcome::Placed(_)) {
             self.hold(std::slice::from_ref(text));
         }
@@ -297,6 +300,7 @@ impl<'a> Worker<'a> {
             assume: true,
             gang: Some(gang),
             cancelled: &|| false,
+            now: None,
         })
     }
 

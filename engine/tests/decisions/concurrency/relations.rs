@@ -34,7 +34,7 @@ fn assume_all(cluster: &Cluster, pods: &[String]) -> Vec<Placement> {
     let assume = |text: &String, seed: usize| {
         let pod = cluster.compile_pod(&object::pod(text)).unwrap();
         let tie_break = TieBreak::Seeded(seed as u64);
-        let request = PlaceRequest { pod: &pod, policy: &policy, tie_break };
+        let request = PlaceRequest { pod: &pod, policy: &policy, tie_break, now: None };
         match cluster.assume(&request).unwrap().outcome {
             Outcome::Placed(placement) => Some(placement),
             Outcome::Unschedulable(_) => None,

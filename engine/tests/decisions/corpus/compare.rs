@@ -111,7 +111,7 @@ fn check_scores(
     let detail = case["scoreDetail"].as_str();
     let (mut of_weighted, mut of_raw) = (Map::new(), Map::new());
     for node in &account.nodes {
-        let Verdict::Feasible { scores, total } = &node.verdict else {
+        let Verdict::Feasible { scores, total, .. } = &node.verdict else {
             continue;
         };
         if detail == Some("best") && expected.get(&*node.node).is_none() {

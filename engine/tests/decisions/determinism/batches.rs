@@ -34,7 +34,8 @@ fn place(
     let pods: Vec<Pod> = wires.iter().map(|wire| cluster.compile_pod(wire).unwrap()).collect();
     let (policy, tie_break) = (&Policy::default(), TieBreak::Seeded(8));
     let (pods, cancelled) = (&pods[..], &|| false);
-    let request = BatchRequest { pods, policy, tie_break, assume, gang: None, cancelled };
+    let request =
+        BatchRequest { pods, policy, tie_break, assume, gang: None, cancelled, now: None };
     let results: Vec<Result<Decision, EngineError>> = cluster.place_batch(&request).results;
     results.into_iter().map(outcome).collect()
 }

@@ -31,8 +31,14 @@ fn ask(crowd: &Crowd, cluster: &Cluster) -> Answers {
             let pod = cluster.compile_pod(&wire).unwrap();
             for (options, seed) in options.into_iter().zip(0..) {
                 let (policy, tie_break) = (&Policy::default(), TieBreak::Seeded(seed));
-                let request =
-                    PreemptRequest { pod: &pod, policy, tie_break, options, cancelled: &|| false };
+                let request = PreemptRequest {
+                    pod: &pod,
+                    policy,
+                    tie_break,
+                    options,
+                    cancelled: &|| false,
+                    now: None,
+                };
                 let list = cluster.list_candidates(&request);
                 assert_eq!(
                     list.as_ref().ok().map(|l| &l.preemption),

@@ -16,7 +16,7 @@ fn evict(cluster: &Cluster, victims: &[PodKey]) {
 
 fn assume(cluster: &Cluster, pod: &Pod) -> Option<String> {
     let (policy, tie_break) = (&Policy::default(), TieBreak::Lexicographic);
-    match cluster.assume(&PlaceRequest { pod, policy, tie_break }).unwrap().outcome {
+    match cluster.assume(&PlaceRequest { pod, policy, tie_break, now: None }).unwrap().outcome {
         Outcome::Placed(placement) => Some(placement.node.to_string()),
         Outcome::Unschedulable(_) | Outcome::Gated { .. } => None,
     }

@@ -26,7 +26,8 @@ impl Feed {
             let explain = |cluster: &Cluster| {
                 let pod = cluster.compile_pod(&probe).unwrap();
                 let tie_break = TieBreak::Seeded(9);
-                let request = PlaceRequest { pod: &pod, policy: &self.policy, tie_break };
+                let request =
+                    PlaceRequest { pod: &pod, policy: &self.policy, tie_break, now: None };
                 let placed = cluster.place(&request).map(|decision| decision.outcome);
                 let explained = cluster.explain(&request);
                 assert_eq!(
@@ -53,8 +54,14 @@ impl Feed {
         let preempt = |cluster: &Cluster| {
             let (pod, policy) = (cluster.compile_pod(probe).unwrap(), &self.policy);
             let (tie_break, options) = (TieBreak::Seeded(9), PreemptOptions::default());
-            let request =
-                PreemptRequest { pod: &pod, policy, tie_break, options, cancelled: &|| false };
+            let request = PreemptRequest {
+                pod: &pod,
+                policy,
+                tie_break,
+                options,
+                cancelled: &|| false,
+                now: None,
+            };
             let preemption = cluster.preempt(&request);
             Got { preemption, list: cluster.list_candidates(&request) }
         };

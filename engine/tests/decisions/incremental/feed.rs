@@ -193,8 +193,12 @@ impl Feed {
         let object = self.pod(pod, template, "", Version::Newer);
         let compiled = self.compile(&object);
         let known = self.known(pod).filter(|known| !node_name(&known.pod).is_empty()).cloned();
-        let request =
-            PlaceRequest { pod: &compiled, policy: &self.policy, tie_break: TieBreak::Seeded(5) };
+        let request = PlaceRequest {
+            pod: &compiled,
+            policy: &self.policy,
+            tie_break: TieBreak::Seeded(5),
+            now: None,
+        };
         match (self.cluster.assume(&request), known) {
             (Ok(decision), None) => {
                 if let Outcome::Placed(placement) = decision.outcome {
@@ -232,6 +236,7 @@ impl Feed {
             n_candidates: 0,
             n_best: 0,
             cleared_nominations: Vec::new(),
+            given_up: Default::default(),
         };
         let before = self.cluster.snapshot().generation();
         let placed = self.known(pod).map(|known| node_name(&known.pod).to_owned());

@@ -53,6 +53,7 @@ impl Story {
             n_candidates: 0,
             n_best: 0,
             cleared_nominations: Vec::new(),
+            given_up: Default::default(),
         };
         self.0.nominate(&pod, &promise).unwrap();
     }
@@ -86,6 +87,7 @@ impl Story {
             pod: &pod,
             policy: &Policy::default(),
             tie_break: TieBreak::Lexicographic,
+            now: None,
         };
         let nodes = self.0.explain(&request).unwrap().nodes;
         nodes

@@ -115,7 +115,7 @@ fn decide(prepared: &Prepared<'_>) -> Result<Account, Failure> {
     };
     for ((name, _), scores) in feasible.iter().zip(scored) {
         let total = scores.iter().map(|score| score.weighted).sum();
-        verdicts.insert(name, Verdict::Feasible { scores, total });
+        verdicts.insert(name, Verdict::Feasible { scores, total, devices: None });
     }
     Ok(Account { is_nominated, ..account(prepared, &verdicts, &nodes) })
 }

@@ -52,7 +52,7 @@ pub(crate) fn survey(
         if nodes.is_empty() { Vec::new() } else { score_all(&prepared, &nodes)? };
     for (name, scores) in feasible.into_keys().zip(scored) {
         let total = scores.iter().map(|score| score.weighted).sum();
-        verdicts.insert(name.clone(), Verdict::Feasible { scores, total });
+        verdicts.insert(name.clone(), Verdict::Feasible { scores, total, devices: None });
     }
     Ok(verdicts)
 }

@@ -37,7 +37,7 @@ fn place(crowd: &Crowd, cluster: &Cluster, name: &str) -> Elsewhere {
     wire.spec.get_or_insert_default().node_name.clear();
     let pod = cluster.compile_pod(&wire).unwrap();
     let (policy, tie_break) = (&Policy::default(), TieBreak::Lexicographic);
-    match cluster.assume(&PlaceRequest { pod: &pod, policy, tie_break }) {
+    match cluster.assume(&PlaceRequest { pod: &pod, policy, tie_break, now: None }) {
         Ok(decision) => match decision.outcome {
             Outcome::Placed(placement) => Elsewhere::Node(placement.node),
             Outcome::Unschedulable(unschedulable) => Elsewhere::Nowhere(unschedulable.message),

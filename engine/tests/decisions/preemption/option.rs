@@ -74,7 +74,7 @@ proptest! {
             let ask = |sample| {
                 let options = PreemptOptions { sample, ..PreemptOptions::default() };
                 let tie_break = TieBreak::Lexicographic;
-                cluster.list_candidates(&PreemptRequest { pod: &pod, policy: &policy, tie_break, options, cancelled: &|| false })
+                cluster.list_candidates(&PreemptRequest { pod: &pod, policy: &policy, tie_break, options, cancelled: &|| false, now: None })
             };
             let (Ok(all), Ok(sample)) = (ask(None), ask(Some(seed))) else { continue };
             prop_assert_eq!(&ask(Some(seed)).unwrap(), &sample);

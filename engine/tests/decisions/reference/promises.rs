@@ -135,8 +135,14 @@ impl Twin {
         let pod = self.compile(pod);
         let tie_break = seed.map_or(TieBreak::Lexicographic, TieBreak::Seeded);
         let options = PreemptOptions::default();
-        let request =
-            PreemptRequest { pod: &pod, policy, tie_break, options, cancelled: &|| false };
+        let request = PreemptRequest {
+            pod: &pod,
+            policy,
+            tie_break,
+            options,
+            cancelled: &|| false,
+            now: None,
+        };
         let preemption = self.engine.preempt(&request);
         let preemption = preemption.ok()?;
         let post_filter = preemption.post_filter?;
@@ -188,6 +194,7 @@ pub(crate) fn promise_of(nomination: Nomination) -> PostFilter {
         n_candidates: 0,
         n_best: 0,
         cleared_nominations: Vec::new(),
+        given_up: Default::default(),
     }
 }
 

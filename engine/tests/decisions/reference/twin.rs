@@ -196,7 +196,7 @@ impl Twin {
         self.check(&pod, policy);
         let compiled = self.compile(&pod);
         let tie_break = seed.map_or(TieBreak::Lexicographic, TieBreak::Seeded);
-        let request = PlaceRequest { pod: &compiled, policy, tie_break };
+        let request = PlaceRequest { pod: &compiled, policy, tie_break, now: None };
         let planned = self.engine.place(&request);
         let assumed = self.engine.assume(&request);
         let Some(Outcome::Placed(placement)) =
@@ -239,7 +239,7 @@ impl Twin {
         let expected = attempt(&self.naive, policy.spec(), pod);
         let compiled = self.compile(pod);
         for tie_break in [TieBreak::Lexicographic, TieBreak::Seeded(7)] {
-            let request = PlaceRequest { pod: &compiled, policy, tie_break };
+            let request = PlaceRequest { pod: &compiled, policy, tie_break, now: None };
             let explained = self.engine.explain(&request);
             let placed = self.engine.place(&request);
             assert_eq!(placed, self.engine.place(&request), "the same question twice");
@@ -266,8 +266,14 @@ impl Twin {
         let expected = Expected { cluster, pod, attempt, post_filter };
         for tie_break in [TieBreak::Lexicographic, TieBreak::Seeded(7)] {
             let options = PreemptOptions::default();
-            let request =
-                PreemptRequest { pod: &compiled, policy, tie_break, options, cancelled: &|| false };
+            let request = PreemptRequest {
+                pod: &compiled,
+                policy,
+                tie_break,
+                options,
+                cancelled: &|| false,
+                now: None,
+            };
             let got = Got {
                 preemption: self.engine.preempt(&request),
                 list: self.engine.list_candidates(&request),

@@ -67,6 +67,7 @@ fn check_account(account: &Account, explanation: &Explanation) {
                 assumed: false,
                 stamp: None,
                 volumes: VolumeBindings::from(&account.volumes[&*placement.node]),
+                devices: None,
             };
             assert_eq!(*placement, expected);
             assert_eq!(explanation.remedies, []);

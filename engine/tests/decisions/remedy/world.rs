@@ -104,7 +104,12 @@ pub(crate) fn explain(
     policy: &Policy,
 ) -> Result<Explanation, EngineError> {
     let pod = cluster.compile_pod(pod).expect("pods compile");
-    cluster.explain(&PlaceRequest { pod: &pod, policy, tie_break: TieBreak::Lexicographic })
+    cluster.explain(&PlaceRequest {
+        pod: &pod,
+        policy,
+        tie_break: TieBreak::Lexicographic,
+        now: None,
+    })
 }
 
 /// Checks every remedy: with its changes made to the wire objects, exactly the stated number of nodes is feasible.

@@ -137,7 +137,8 @@ fn check_holds(
         let pod = &crowd.incoming(replica, number);
         prop_assert_eq!(after.node_of(pod.key()), Some(&*node));
         let (policy, tie_break) = (&Policy::default(), TieBreak::Lexicographic);
-        let explained = replica.explain(&PlaceRequest { pod, policy, tie_break }).unwrap();
+        let explained =
+            replica.explain(&PlaceRequest { pod, policy, tie_break, now: None }).unwrap();
         let verdict = explained.nodes.iter().find(|verdict| *verdict.node == *node);
         let fits = matches!(verdict.map(|found| &found.verdict), Some(Verdict::Feasible { .. }));
         prop_assert!(fits || promises, "{} does not fit onto {node}: {verdict:?}", pod.key());

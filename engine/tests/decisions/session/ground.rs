@@ -41,7 +41,7 @@ fn pod(cluster: &Cluster, text: &str) -> Pod {
 /// Places a pod and returns its node.
 fn assume(cluster: &Cluster, text: &str) -> String {
     let (pod, policy) = (&pod(cluster, text), &Policy::default());
-    let request = PlaceRequest { pod, policy, tie_break: TieBreak::Lexicographic };
+    let request = PlaceRequest { pod, policy, tie_break: TieBreak::Lexicographic, now: None };
     match cluster.assume(&request).unwrap().outcome {
         Outcome::Placed(placement) => placement.node.to_string(),
         outcome => panic!("{outcome:?}"),
@@ -211,6 +211,7 @@ fn promises() {
         tie_break: TieBreak::Lexicographic,
         options: PreemptOptions::default(),
         cancelled: &|| false,
+        now: None,
     };
     let found = fork.preempt(&request).unwrap().post_filter.unwrap();
     assert_eq!(found.nomination, Nomination::Node("n1".into()));
@@ -228,6 +229,7 @@ fn promises() {
         pod: &rival,
         policy: &Policy::default(),
         tie_break: TieBreak::Lexicographic,
+        now: None,
     };
     assert!(matches!(live.place(&place).unwrap().outcome, Outcome::Unschedulable(_)));
 }

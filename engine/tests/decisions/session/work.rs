@@ -116,6 +116,7 @@ impl Work {
     fn do_to(&self, cluster: &Cluster, crowd: &Crowd) -> Done {
         let policy = &Policy::default();
         let tie_break = TieBreak::Seeded(4);
+        let asking = |pod| PlaceRequest { pod, policy, tie_break, now: None };
         let apply = |delta: Delta| {
             assert_eq!(cluster.apply(vec![delta]).rejected, []);
             Vec::new()
@@ -123,11 +124,11 @@ impl Work {
         match self {
             Work::Ask { pod } => {
                 let pod = &crowd.incoming(cluster, *pod);
-                vec![cluster.place(&PlaceRequest { pod, policy, tie_break }).map(|d| d.outcome)]
+                vec![cluster.place(&asking(pod)).map(|d| d.outcome)]
             }
             Work::Assume { pod } => {
                 let pod = &crowd.incoming(cluster, *pod);
-                vec![cluster.assume(&PlaceRequest { pod, policy, tie_break }).map(|d| d.outcome)]
+                vec![cluster.assume(&asking(pod)).map(|d| d.outcome)]
             }
             Work::Batch { first, n, gang } => {
                 let pods: Vec<Pod> = (0..*n).map(|i| crowd.incoming(cluster, first + i)).collect();
@@ -192,6 +193,7 @@ fn assume_batch(cluster: &Cluster, pods: &[Pod], gang: Option<Gang>, tie_break: 
         assume: true,
         gang,
         cancelled: &|| false,
+        now: None,
     });
     outcome.results.into_iter().map(|result| result.map(|d| d.outcome)).collect()
 }
@@ -225,6 +227,7 @@ fn find_victims(
         tie_break,
         options,
         cancelled: &|| false,
+        now: None,
     });
     let post_filter = preemption.ok().and_then(|preemption| preemption.post_filter);
     let chosen = post_filter.as_ref().and_then(|found| found.chosen.as_ref());

@@ -130,7 +130,7 @@ proptest! {
         let mut next = 0;
         for i in turns {
             let tie_break = TieBreak::Lexicographic;
-            let request = PlaceRequest { pod: &pods[i], policy: &policy, tie_break };
+            let request = PlaceRequest { pod: &pods[i], policy: &policy, tie_break, now: None };
             // An attempt that fails while scoring has no results of the filters.
             let Ok(explained) = fork.explain(&request) else { return Ok(()) };
             let refusals: Vec<_> = names

@@ -48,7 +48,7 @@ fn one_by_one(
     let mut by_node = BTreeMap::new();
     for n in 0.. {
         let copy = copy(cluster, pod, n);
-        let request = PlaceRequest { pod: &copy, policy, tie_break };
+        let request = PlaceRequest { pod: &copy, policy, tie_break, now: None };
         let next = fork.explain(&request)?;
         let end = match next.decision.outcome {
             Outcome::Placed(_) if n < limit => match fork.assume(&request)?.outcome {
@@ -171,7 +171,7 @@ proptest! {
         // The volumes to which the copies' claims were bound are not in their specs.
         let has_volumes = !pod.spec.as_ref().unwrap().volumes.is_empty();
         let next = &copy(&cluster, &pod, n);
-        let Ok(next) = fork.explain(&PlaceRequest { pod: next, policy: rules.0, tie_break: rules.1 })
+        let Ok(next) = fork.explain(&PlaceRequest { pod: next, policy: rules.0, tie_break: rules.1, now: None })
         else { return Ok(()) };
         for verdict in next.nodes.iter().filter(|_| !has_volumes) {
             if let Some(node) = of_some.nodes.iter().find(|node| node.node == verdict.node) {

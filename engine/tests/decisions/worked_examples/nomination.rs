@@ -51,7 +51,7 @@ fn an_assumed_pod_is_not_nominated_any_more() {
     let cluster = three_nodes();
     let pod = cluster.compile_pod(&object::pod("q cpu=3 priority=5 nominated=n1")).unwrap();
     let (policy, tie_break) = (Policy::default(), TieBreak::Lexicographic);
-    let request = PlaceRequest { pod: &pod, policy: &policy, tie_break };
+    let request = PlaceRequest { pod: &pod, policy: &policy, tie_break, now: None };
     let outcome = cluster.assume(&request).unwrap().outcome;
     assert!(matches!(outcome, Outcome::Placed(placement) if &*placement.node == "n1"));
     assert_eq!(verdicts(&cluster, "p cpu=1")[0], "ok");
@@ -79,6 +79,7 @@ fn the_nominated_node_comes_first() {
         assumed: false,
         stamp: None,
         volumes: Default::default(),
+        devices: None,
     };
     assert_eq!(placed(&["a node=n1 cpu=1"]), (1, on("n1")));
     assert_eq!(placed(&["a node=n1 cpu=3"]), (2, on("n3")));

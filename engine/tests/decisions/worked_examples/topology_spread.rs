@@ -84,6 +84,7 @@ fn inclusion_policies() {
             pod: &pod,
             policy: &berth_engine::Policy::default(),
             tie_break: berth_engine::TieBreak::Lexicographic,
+            now: None,
         };
         matches!(cluster.place(&request).unwrap().outcome, Outcome::Placed(_))
     };
@@ -155,7 +156,8 @@ fn configured_defaults() {
         let pod = cluster.compile_pod(&pod).unwrap();
         let policy = berth_engine::Policy::new(spec.clone()).unwrap();
         let tie_break = berth_engine::TieBreak::Lexicographic;
-        let request = berth_engine::PlaceRequest { pod: &pod, policy: &policy, tie_break };
+        let request =
+            berth_engine::PlaceRequest { pod: &pod, policy: &policy, tie_break, now: None };
         match cluster.place(&request).unwrap().outcome {
             Outcome::Placed(placement) => placement.n_feasible,
             outcome => panic!("{outcome:?}"),

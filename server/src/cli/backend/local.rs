@@ -19,6 +19,7 @@ use super::counts::Counts;
 use crate::cli::admission::is_usual;
 use crate::cli::what_if::Change;
 use crate::cli::{CliError, manifest};
+use crate::clock;
 use crate::feed::file::{
     self, Findings, LoadReport, Located, Location, Refused, UnknownFields, WrittenObject,
 };
@@ -322,6 +323,7 @@ impl Local {
             assume: false,
             gang: Some(gang),
             cancelled: &|| false,
+            now: Some(clock::unix_seconds()),
         });
         let results = decided.results.into_iter();
         let results = results.map(|result| result.map_err(CallError::undecided));
@@ -339,7 +341,12 @@ impl Local {
     ) -> Result<ExplainResponse, CliError> {
         let admission = self.admit(&mut pod)?;
         let (pod, policy) = self.compile(&pod)?;
-        let request = PlaceRequest { pod: &pod, policy, tie_break: self.tie_break };
+        let request = PlaceRequest {
+            pod: &pod,
+            policy,
+            tie_break: self.tie_break,
+            now: Some(clock::unix_seconds()),
+        };
         let named: HashSet<&str> = node_names.iter().map(String::as_str).collect();
         let is_detailed = |node: &str| named.contains(node);
         let explained =
@@ -429,7 +436,14 @@ impl Local {
         let tie_break = self.tie_break;
         ask(
             &self.cluster,
-            &PreemptRequest { pod: &pod, policy, tie_break, options, cancelled: &|| false },
+            &PreemptRequest {
+                pod: &pod,
+                policy,
+                tie_break,
+                options,
+                cancelled: &|| false,
+                now: Some(clock::unix_seconds()),
+            },
         )
         .map_err(failed)
     }

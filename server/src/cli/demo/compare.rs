@@ -77,7 +77,7 @@ pub(super) async fn measure(cluster: &Cluster, client: &Client) -> Result<Compar
 fn decide(cluster: &Cluster, policy: &Policy, pod: &Pod) -> Result<(), berth_engine::EngineError> {
     let pod = cluster.compile_pod(pod)?;
     let tie_break = TieBreak::Seeded(0);
-    cluster.place(&PlaceRequest { pod: &pod, policy, tie_break }).map(drop)
+    cluster.place(&PlaceRequest { pod: &pod, policy, tie_break, now: None }).map(drop)
 }
 
 fn median(times: &mut [Duration]) -> Duration {

@@ -205,7 +205,11 @@ impl Comparison<'_> {
             expect.clear_nominations.iter().filter(|name| !is_own(step, name)).cloned().collect();
         let mut cleared: Vec<String> = match step.after {
             After::Nominate => got.cleared_nominations.iter().map(ToString::to_string).collect(),
-            After::Bind | After::None => others.clone(),
+            After::Bind
+            | After::None
+            | After::Inflight
+            | After::BindFails
+            | After::ReserveFails => others.clone(),
         };
         others.sort();
         cleared.sort();

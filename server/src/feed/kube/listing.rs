@@ -245,7 +245,9 @@ mod tests {
             };
             let policy = Policy::default();
             let tie_break = TieBreak::Lexicographic;
-            cluster.assume(&PlaceRequest { pod: &pod, policy: &policy, tie_break }).unwrap();
+            cluster
+                .assume(&PlaceRequest { pod: &pod, policy: &policy, tie_break, now: None })
+                .unwrap();
         };
         assume(&pod("before", "1", "1"));
         assume(&pod("not-made-yet", "2", ""));

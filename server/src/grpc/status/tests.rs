@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::ledger::Contradiction;
-use berth_engine::{ModelError, Plugin};
+use berth_engine::ModelError;
 
 #[test]
 fn a_bad_field_is_named_in_the_details() {
@@ -20,13 +20,6 @@ fn a_bad_field_is_named_in_the_details() {
 #[test]
 fn engine_errors_have_the_documented_codes() {
     let check = |error: EngineError, code: Code| assert_eq!(CallError::from(error).code(), code);
-    check(
-        EngineError::NotEvaluated {
-            field: "spec.volumes[0]".into(),
-            plugin: Plugin::VolumeBinding,
-        },
-        Code::Unimplemented,
-    );
     check(EngineError::SchedulerError { message: "x".into() }, Code::FailedPrecondition);
     check(
         EngineError::AlreadyPlaced { pod: PodKey::new("ns", "p"), node: "n".into() },
@@ -36,15 +29,7 @@ fn engine_errors_have_the_documented_codes() {
 }
 
 #[test]
-fn details_name_the_missing_plugin_and_the_pods_node() {
-    let missing = EngineError::NotEvaluated {
-        field: "spec.volumes[0]".into(),
-        plugin: Plugin::VolumeBinding,
-    };
-    let status = Status::from(CallError::from(missing));
-    let details = status.get_error_details();
-    assert_eq!(details.error_info().unwrap().metadata["plugin"], "VolumeBinding");
-    assert_eq!(details.bad_request().unwrap().field_violations[0].field, "spec.volumes[0]");
+fn details_name_the_pods_node() {
     let placed = EngineError::AlreadyPlaced { pod: PodKey::new("ns", "p"), node: "n1".into() };
     let status = Status::from(CallError::from(placed));
     assert_eq!(status.get_error_details().resource_info().unwrap().resource_name, "ns/p");

@@ -11,6 +11,7 @@ use berth_proto::berth_v1::{self as wire, ListPendingRequest, ListPendingRespons
 use berth_proto::core_v1;
 use prost::Message as _;
 
+use crate::clock;
 use crate::policy::Profiles;
 use crate::service::CallError;
 use crate::service::convert::{self, saturate};
@@ -170,7 +171,12 @@ impl Asker<'_> {
             Ok(compiled) => compiled,
             Err(error) => return Ok(Found::apart(error.to_string(), "")),
         };
-        let request = PlaceRequest { pod: &pod, policy, tie_break: self.tie_break };
+        let request = PlaceRequest {
+            pod: &pod,
+            policy,
+            tie_break: self.tie_break,
+            now: Some(clock::unix_seconds()),
+        };
         Ok(match self.cluster.place(&request) {
             Ok(decision) => Found::of(decision.outcome),
             Err(engine::EngineError::Cancelled) => return Err(CallError::DeadlineExceeded),
@@ -212,7 +218,12 @@ impl Asker<'_> {
 
     fn remedies(&self, waiting: &Waiting) -> Result<Vec<wire::Remedy>, CallError> {
         let Ok((pod, policy)) = self.compiled(waiting) else { return Ok(Vec::new()) };
-        let request = PlaceRequest { pod: &pod, policy, tie_break: self.tie_break };
+        let request = PlaceRequest {
+            pod: &pod,
+            policy,
+            tie_break: self.tie_break,
+            now: Some(clock::unix_seconds()),
+        };
         match self.cluster.explain_unless(&request, &|_| false, self.cancelled) {
             Ok(account) => Ok(account.remedies.into_iter().map(convert::remedy).collect()),
             Err(engine::EngineError::Cancelled) => Err(CallError::DeadlineExceeded),

@@ -1,7 +1,7 @@
 //! Preemption, engine ↔ wire.
 
 use berth_engine as engine;
-use berth_engine::{Nomination, PostFilterCode, VictimPlacement};
+use berth_engine::{GivenUp, Nomination, PostFilterCode, VictimPlacement};
 use berth_proto::berth_v1 as wire;
 
 use super::{decision, node_verdict, pod_key, saturate};
@@ -64,7 +64,13 @@ fn post_filter(post_filter: engine::PostFilter) -> wire::PostFilter {
         n_candidates,
         n_best,
         cleared_nominations,
+        given_up,
     } = post_filter;
+    let (deallocatable_claims, deletable_claim) = match given_up {
+        GivenUp::Nothing => (Vec::new(), String::new()),
+        GivenUp::OneOf(claims) => (claims.iter().map(ToString::to_string).collect(), String::new()),
+        GivenUp::Extended(claim) => (Vec::new(), claim.to_string()),
+    };
     let code = match code {
         PostFilterCode::Success => wire::PostFilterCode::Success,
         PostFilterCode::Unschedulable => wire::PostFilterCode::Unschedulable,
@@ -85,6 +91,8 @@ fn post_filter(post_filter: engine::PostFilter) -> wire::PostFilter {
         n_best,
         // The engine names them by key: a nomination belongs to whichever pod has the name.
         cleared_nominations: cleared_nominations.iter().map(|key| pod_key(key, "")).collect(),
+        deallocatable_claims,
+        deletable_claim,
     }
 }
 
@@ -207,6 +215,7 @@ mod tests {
                 n_candidates: 2,
                 n_best: 1,
                 cleared_nominations: vec![PodKey::new("ns", "low")],
+                given_up: GivenUp::OneOf(vec!["gpu".into()]),
             });
             assert_eq!((converted.nomination(), &*converted.nominated_node_name), (change, node));
             assert_eq!(converted.code(), wire::PostFilterCode::Unschedulable);

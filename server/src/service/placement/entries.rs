@@ -11,6 +11,7 @@ use berth_engine::{
 use berth_proto::berth_v1::BatchEntry;
 use rayon::prelude::*;
 
+use crate::clock;
 use crate::policy::Profiles;
 use crate::service::CallError;
 use crate::service::convert::{self, Mode};
@@ -153,6 +154,7 @@ fn decide_runs(
             assume: mode == Mode::Assume,
             gang: None,
             cancelled,
+            now: Some(clock::unix_seconds()),
         });
         for ((position, _), decision) in slots.iter().zip(decided.results) {
             results[*position] = decision.map_err(CallError::undecided);
@@ -189,7 +191,12 @@ fn try_runs(
             matches!(result, Err(CallError::Engine(EngineError::AlreadyPlaced { .. })));
         if is_on_a_node && !placed_here.contains(pod.key()) {
             // It runs already, so it needs no second place; decide only where else it would go.
-            let request = PlaceRequest { pod, policy, tie_break: terms.tie_break };
+            let request = PlaceRequest {
+                pod,
+                policy,
+                tie_break: terms.tie_break,
+                now: Some(clock::unix_seconds()),
+            };
             *result = fork.place(&request).map_err(CallError::undecided);
         }
         if let Ok(decision) = result {

@@ -43,6 +43,7 @@ pub(crate) fn place_batch(
         assume,
         gang,
         cancelled: &|| cancel.is_cancelled(),
+        now: Some(clock::unix_seconds()),
     });
     state.metrics.record_place_duration(PlaceMethod::PlaceBatch, clock::now() - started);
     drop(busy);
@@ -167,6 +168,7 @@ mod tests {
             assume: true,
             gang: Some(Gang { min_count: 0, preempt: Some(PreemptOptions::default()) }),
             cancelled: &|| false,
+            now: None,
         });
         let gang = decided.gang.as_ref().unwrap();
         assert!(gang.placed);
@@ -199,7 +201,8 @@ mod tests {
             }]);
             let pod = target.compile_pod(&fixture::pod("other", "4", 0)).unwrap();
             let policy = state.profiles.get("").unwrap();
-            let decided = target.place(&PlaceRequest { pod: &pod, policy, tie_break: TIES });
+            let decided =
+                target.place(&PlaceRequest { pod: &pod, policy, tie_break: TIES, now: None });
             let outcome = decided.unwrap().outcome;
             assert!(matches!(outcome, engine::Outcome::Placed(_)), "{id}: {outcome:?}");
             if target.is_hypothetical() {

@@ -198,7 +198,7 @@ async fn an_assumed_pod_stays_until_the_server_says_otherwise() {
     for pod in cluster.known_pods(|_, _| true) {
         let policy = Policy::default();
         let tie_break = TieBreak::Lexicographic;
-        cluster.assume(&PlaceRequest { pod: &pod, policy: &policy, tie_break }).unwrap();
+        cluster.assume(&PlaceRequest { pod: &pod, policy: &policy, tie_break, now: None }).unwrap();
     }
     // Deleted while every watch is stalled, so that only a list can show it.
     world.api.faults().refuse(1.0, 503);

@@ -114,20 +114,6 @@ async fn a_pod_that_ends_makes_room() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pod_that_cannot_be_decided_says_so() {
-    let world = World::new().await;
-    world.node("n1", 4);
-    let claims = json!({"resourceClaims": [{"name": "gpu", "resourceClaimName": "gpu"}]});
-    world.pod_with("dra", "1", claims, json!({}));
-    let _instance = world.start(fast_options()).await;
-    until("the condition is there", || world.condition("dra", "PodScheduled")["status"] == "False")
-        .await;
-    let condition = world.condition("dra", "PodScheduled");
-    assert_eq!(condition["reason"], "SchedulerError");
-    assert!(text(&condition["message"]).contains("spec.resourceClaims"), "{condition}");
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn the_metrics_count_what_was_done() {
     let world = World::new().await;
     world.node("n1", 2);

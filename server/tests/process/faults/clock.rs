@@ -100,6 +100,17 @@ fn the_wall_clock_is_read_where_it_is_known_to_be_harmless() {
         "ledger/embedded/open.rs",
         // Reminders of a certificate's expiry, which is checked again and again.
         "net/tls.rs",
+        // The time that decisions compare with when a device was allocated: a device that is not ready counts as
+        // overdue earlier or later, until the clock is right again.
+        "cli/backend/local.rs",
+        "scheduler/run.rs",
+        "service/cluster/pending.rs",
+        "service/placement.rs",
+        "service/placement/entries.rs",
+        "service/placement/gang.rs",
+        "service/preemption.rs",
+        // The time of an allocation that is written to claims.
+        "scheduler/claims.rs",
         // Times of conditions that are written to pods.
         "scheduler/evict.rs",
         "scheduler/report.rs",

@@ -146,15 +146,17 @@ async fn a_pod_is_assumed_once() {
     );
 }
 
+/// S-DRA-13, S-Q-7
 #[tokio::test]
-async fn what_is_not_evaluated_is_unimplemented_not_guessed() {
+async fn a_pod_whose_claim_is_not_there_is_gated() {
     let mut world = World::start().await;
     world.nodes(1, 4).await;
     let claims = json!([{"name": "gpu", "resourceClaimName": "gpu"}]);
     let asks = pod_with("p", "1", &json!({"spec": {"resourceClaims": claims}}));
-    let status = world.place(asks, PlaceMode::DryRun).await.unwrap_err();
-    assert_eq!(status.code(), Code::Unimplemented);
-    assert!(violation(&status).0.starts_with("spec.resourceClaims"), "{status:?}");
+    let decided = world.place(asks, PlaceMode::DryRun).await.unwrap();
+    let Some(decision::Outcome::Gated(gated)) = decided.outcome else { panic!("{decided:?}") };
+    assert_eq!(gated.plugin, "DynamicResources");
+    assert_eq!(gated.reasons, ["could not find ResourceClaim \"default/gpu\""]);
 }
 
 /// Rules of one plugin each, over the wire: the nodes that remain, and the message if none does.

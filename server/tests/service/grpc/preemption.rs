@@ -347,10 +347,6 @@ async fn failures_have_the_documented_codes() {
     let status = world.preemption.list_candidates(unknown).await.unwrap_err();
     assert_eq!(status.code(), Code::NotFound);
 
-    let claims = json!({"spec": {"resourceClaims": [{"name": "gpu", "resourceClaimName": "gpu"}]}});
-    let status = preempt(&mut world, asking(pod_with("p", "1", &claims))).await.unwrap_err();
-    assert_eq!(status.code(), Code::Unimplemented);
-
     world.apply([running("low", "1", 1, "n0"), Change::UpsertPod(bound("p", "1", "n0"))]).await;
     let nominated = PreemptRequest { nominate: true, ..asking(prioritised("p", "2", 10)) };
     let status = preempt(&mut world, nominated).await.unwrap_err();

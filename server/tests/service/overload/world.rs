@@ -88,6 +88,7 @@ impl World {
                 assume: true,
                 gang: None,
                 cancelled: &cancelled,
+                now: None,
             });
         });
         is_held.recv().unwrap();

@@ -33,6 +33,7 @@ fn an_empty_selector_covers_all_of_the_namespace() {
             tie_break: TieBreak::Lexicographic,
             options: PreemptOptions::default(),
             cancelled: &|| false,
+            now: None,
         });
         let chosen = preempted.unwrap().post_filter.unwrap().chosen.unwrap();
         chosen.n_pdb_violations

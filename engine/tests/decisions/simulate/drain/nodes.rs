@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use berth_engine::{
     Cluster, CountedReason, Delta, DrainMode, DrainRequest, DrainRules, EngineError, NodeRules,
-    Plugin, PodKey, PodVerdict, Policy, TieBreak, UnremovableReason,
+    Plugin, PodKey, PodVerdict, Policy, TieBreak, UnremovableReason, WireObject,
 };
 use berth_testing::object;
 use serde_json::{Value, json};
@@ -191,17 +191,22 @@ fn nodes_that_go_together_build_on_each_other() {
     assert_eq!(planned(DrainMode::OneByOne, Some(&only)), "a=n1@1; b=n0@1");
 }
 
-/// A pod that cannot be decided, here one with resource claims (S-DRA-3), is reported as such; the other nodes are
-/// still planned.
+/// A pod that cannot be decided, here one whose claim names no class (S-DRA-18), is reported as such; the other nodes
+/// are still planned.
 #[test]
 fn a_pod_that_cannot_be_decided_blocks_its_node_alone() {
     let odd = pod(
         "odd cpu=1 node=n0",
         json!({"metadata": {"ownerReferences": [super::owner("ReplicaSet", "rs")]},
-            "spec": {"resourceClaims": [{"name": "gpu"}]}}),
+            "spec": {"resourceClaims": [{"name": "gpu", "resourceClaimName": "gpu"}]}}),
     );
     let cluster =
         cluster(&["n0 cpu=4 pods=9", "n1 cpu=4 pods=9"], &[odd, replica("p cpu=1 node=n0")]);
+    let claim = serde_json::from_value(json!({"metadata": {"namespace": "default", "name": "gpu"},
+        "spec": {"devices": {"requests": [{"name": "r", "exactly": {}}]}}}));
+    let claim: berth_proto::resource_v1::ResourceClaim = claim.unwrap();
+    let claim = cluster.compile_object(WireObject::from(&claim)).unwrap();
+    assert_eq!(cluster.apply(vec![Delta::UpsertObject(claim)]).rejected, []);
     let drained = Ask::of(["n0", "n1"]).drain(&cluster);
     assert_eq!(words(&drained.nodes[0]), "odd=UnexpectedError p=(n1)");
     assert_eq!(stays(&drained.nodes[0]), Some((UnremovableReason::UnexpectedError, Some("odd"))));

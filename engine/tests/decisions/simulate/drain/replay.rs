@@ -133,8 +133,12 @@ impl<'w> Replay<'w> {
     pub(crate) fn feasible(&self, key: &PodKey) -> Result<Vec<Arc<str>>, EngineError> {
         let (pod, policy) = (self.anew(key, None), Policy::default());
         let tie_break = TieBreak::Lexicographic;
-        let explanation =
-            self.fork.explain(&PlaceRequest { pod: &pod, policy: &policy, tie_break })?;
+        let explanation = self.fork.explain(&PlaceRequest {
+            pod: &pod,
+            policy: &policy,
+            tie_break,
+            now: None,
+        })?;
         let feasible = explanation.nodes.into_iter();
         let feasible = feasible.filter(|node| matches!(node.verdict, Verdict::Feasible { .. }));
         Ok(feasible.map(|node| node.node).collect())
@@ -144,7 +148,8 @@ impl<'w> Replay<'w> {
     pub(crate) fn chosen(&self, key: &PodKey) -> Option<Arc<str>> {
         let (pod, policy) = (self.anew(key, None), Policy::default());
         let tie_break = TieBreak::Lexicographic;
-        let placed = self.fork.place(&PlaceRequest { pod: &pod, policy: &policy, tie_break });
+        let placed =
+            self.fork.place(&PlaceRequest { pod: &pod, policy: &policy, tie_break, now: None });
         match placed.unwrap().outcome {
             Outcome::Placed(placement) => Some(placement.node),
             _ => None,

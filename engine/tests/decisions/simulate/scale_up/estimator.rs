@@ -95,7 +95,7 @@ impl World {
         }
         let (pod, policy) = (pod.compile(&self.cluster, None), Policy::default());
         let tie_break = TieBreak::Lexicographic;
-        let request = PlaceRequest { pod: &pod, policy: &policy, tie_break };
+        let request = PlaceRequest { pod: &pod, policy: &policy, tie_break, now: None };
         let explanation = self.cluster.explain(&request).unwrap();
         let verdict = explanation.nodes.into_iter().find(|verdict| &*verdict.node == node);
         match verdict.expect("a node").verdict {
