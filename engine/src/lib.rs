@@ -54,6 +54,7 @@ pub use devices::pre_bind::{
 };
 pub use error::EngineError;
 pub use model::device::assigned::EXTENDED_CLAIM;
+pub use model::device::claim::EXTENDED_CLAIM_ANNOTATION;
 pub use model::{
     ModelError, Node, NodeDifference, Object, ObjectKey, ObjectKind, Pod, PodKey, WireObject,
     requested,

@@ -9,7 +9,7 @@ use super::binding::{Readiness, readiness};
 use super::claims::named_claims;
 use crate::model::Pod;
 use crate::model::device::assigned::{AssignedDevices, AssignedExtended};
-use crate::model::device::claim::{IS_EXTENDED, ResourceClaim};
+use crate::model::device::claim::{EXTENDED_CLAIM_ANNOTATION, ResourceClaim};
 use crate::snapshot::devices::Devices;
 
 /// Finalizer of claims that are allocated or reserved.
@@ -131,7 +131,7 @@ fn extended_claim(pod: &Pod, extended: &AssignedExtended, now: Time) -> resource
         }],
         ..Default::default()
     };
-    metadata.annotations.insert(IS_EXTENDED.to_owned(), "true".to_owned());
+    metadata.annotations.insert(EXTENDED_CLAIM_ANNOTATION.to_owned(), "true".to_owned());
     protect(&mut metadata);
     let mut status = resource_v1::ResourceClaimStatus {
         allocation: Some(extended.allocation.clone()),

@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 
 use berth_engine::{
-    AssignedDevices, Cluster, ClusterState, Decision, Delta, Explanation, Object, ObjectKey,
-    ObjectKind, PlaceRequest, Plugin, PodKey, Policy, PreemptOptions, PreemptRequest, TieBreak,
-    Verdict, WireObject,
+    AssignedDevices, Cluster, ClusterState, Decision, Delta, EXTENDED_CLAIM_ANNOTATION,
+    Explanation, Object, ObjectKey, ObjectKind, PlaceRequest, Plugin, PodKey, Policy,
+    PreemptOptions, PreemptRequest, TieBreak, Verdict, WireObject,
 };
 use berth_proto::Time;
 use berth_proto::core_v1::{Pod, PodCondition};
@@ -219,7 +219,16 @@ impl<'a> Replay<'a> {
         }
         self.upsert_claims(&expect.claims)?;
         if expect.bind.is_some() || Self::reserved_on(step, expect).is_some() {
+            // The claim for extended resources is gone again once binding has failed.
+            let extended = expect.reserved.iter().filter(|claim| is_extended(claim));
+            let extended: Vec<ResourceClaim> = extended.cloned().collect();
+            self.upsert_claims(&extended)?;
             self.waits(index, pod, expect, report)?;
+            for claim in extended {
+                let metadata = claim.metadata.unwrap_or_default();
+                let name = format!("{}/{}", metadata.namespace, metadata.name);
+                self.delete_object(ObjectKind::ResourceClaim, &name)?;
+            }
         }
         for name in &expect.claims_deleted {
             self.delete_object(ObjectKind::ResourceClaim, name)?;
@@ -396,6 +405,12 @@ fn compile(cluster: &Cluster, objects: &ClusterObjects) -> Result<ClusterState, 
 fn compile_object(cluster: &Cluster, object: WireObject<'_>) -> Result<Object, String> {
     let name = || object_name(object.kind().name(), object.metadata());
     cluster.compile_object(object).map_err(|error| format!("{}: {error}", name()))
+}
+
+/// Whether a claim stands for extended resources of a pod.
+fn is_extended(claim: &ResourceClaim) -> bool {
+    let metadata = claim.metadata.as_ref();
+    metadata.is_some_and(|metadata| metadata.annotations.contains_key(EXTENDED_CLAIM_ANNOTATION))
 }
 
 /// The time of a step in seconds since 1970.

@@ -11,7 +11,7 @@ use crate::model::object::Compile;
 use crate::model::{Model, ModelError};
 
 /// Annotation of a claim that stands for extended resources of a pod.
-pub(crate) const IS_EXTENDED: &str = "resource.kubernetes.io/extended-resource-claim";
+pub const EXTENDED_CLAIM_ANNOTATION: &str = "resource.kubernetes.io/extended-resource-claim";
 
 /// Facts of a claim for devices.
 #[derive(Clone, PartialEq, Debug)]
@@ -58,7 +58,7 @@ impl Compile for resource_v1::ResourceClaim {
         let reserved_for = status.map_or(&[][..], |status| &status.reserved_for).iter();
         let devices = status.map_or(&[][..], |status| &status.devices).iter();
         let controller = metadata.owner_references.iter().find(|o| o.controller == Some(true));
-        let annotation = metadata.annotations.get(IS_EXTENDED);
+        let annotation = metadata.annotations.get(EXTENDED_CLAIM_ANNOTATION);
         Ok(ResourceClaim {
             key: ClaimKey { namespace: key.namespace.clone(), name: key.name.clone() },
             uid: metadata.uid.as_str().into(),
