@@ -175,6 +175,7 @@ impl<'a> Fork<'a> {
         let shard = self.draft.snapshot.shards.get(row.shard())?;
         let found = shard.pods.find(row.row(), pod)?.pod.clone();
         self.draft.evict(row, pod);
+        self.draft.free_claims(&found);
         self.draft.refresh_images(row);
         Some(found)
     }

@@ -17,7 +17,7 @@ pub(crate) const MAX_RESULTS: i64 = 32;
 /// What a claim to allocate asks for.
 #[derive(Debug)]
 pub(crate) struct Asked<'a> {
-    pub(crate) key: &'a ClaimKey,
+    pub(crate) key: ClaimKey,
     pub(crate) requests: Vec<AskedRequest<'a>>,
     pub(crate) constraints: &'a [DeviceConstraint],
 }
@@ -42,12 +42,12 @@ pub(crate) struct AskedDemand<'a> {
 impl<'a> Asked<'a> {
     /// Checks what a claim asks for (S-DRA-40, S-DRA-43), apart from what depends on the node.
     pub(crate) fn of(
-        key: &'a ClaimKey,
+        key: ClaimKey,
         requests: &'a [DeviceRequest],
         constraints: &'a [DeviceConstraint],
         devices: &'a Devices,
     ) -> Result<Asked<'a>, Fatal> {
-        let requests = requests.iter().map(|request| AskedRequest::of(request, key, devices));
+        let requests = requests.iter().map(|request| AskedRequest::of(request, &key, devices));
         let requests = requests.collect::<Result<_, _>>()?;
         let unknown = constraints.iter().position(|c| c.rule == ConstraintRule::Unknown);
         if let Some(i) = unknown {

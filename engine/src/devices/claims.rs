@@ -7,6 +7,7 @@ use super::Fatal;
 use super::asked::Asked;
 use super::extended::Provided;
 use crate::model::Pod;
+use crate::model::device::allocation::Allocation;
 use crate::model::device::claim::ResourceClaim;
 use crate::model::device::pod_claims::DeviceClaimSource;
 use crate::model::device::request::DeviceDemand;
@@ -22,11 +23,28 @@ pub(crate) struct PodClaims<'a> {
     /// Why the attempt ends before any node is looked at (S-DRA-16 to S-DRA-18).
     pub(crate) refusal: Option<ClaimRefusal>,
     /// The claims that the pod names, in order.
-    pub(crate) claims: Vec<&'a ResourceClaim>,
+    pub(crate) claims: Vec<PodClaim<'a>>,
     /// What the claims to allocate ask for; an error that ends the attempt on the first node that gets that far.
     pub(crate) asked: Result<Vec<Asked<'a>>, Fatal>,
     /// The claim that stands for extended resources, if the pod has one.
     pub(crate) extended: Option<ExtendedClaim<'a>>,
+}
+
+/// A claim of a pod.
+#[derive(Clone, Debug)]
+pub(crate) struct PodClaim<'a> {
+    /// Its key; for a claim that is still to be made, one that no object has.
+    pub(crate) key: ClaimKey,
+    /// The claim, or the one that it will be like.
+    pub(crate) claim: &'a ResourceClaim,
+    is_copy: bool,
+}
+
+impl<'a> PodClaim<'a> {
+    /// What is allocated to the claim; nothing to one that is still to be made.
+    pub(crate) fn allocation(&self) -> Option<&'a Allocation> {
+        self.claim.allocation.as_ref().filter(|_| !self.is_copy)
+    }
 }
 
 /// How PreFilter ends an attempt.
@@ -75,9 +93,10 @@ impl<'a> PodClaims<'a> {
         }
         found.refusal = found.check(pod, devices).err();
         if found.refusal.is_none() {
-            let to_allocate = found.claims.iter().filter(|claim| claim.allocation.is_none());
-            let asked = to_allocate.map(|claim| {
-                Asked::of(&claim.key, claim.shape.requests(), claim.shape.constraints(), devices)
+            let to_allocate = found.claims.iter().filter(|own| own.allocation().is_none());
+            let asked = to_allocate.map(|own| {
+                let shape = &own.claim.shape;
+                Asked::of(own.key.clone(), shape.requests(), shape.constraints(), devices)
             });
             found.asked = asked.collect();
         }
@@ -92,23 +111,25 @@ impl<'a> PodClaims<'a> {
     /// The allocated claims, the taints of whose devices do not matter any more (S-DRA-83): those that the pod names, then the one for its extended resources.
     pub(crate) fn allocated(&self) -> impl Iterator<Item = &'a ResourceClaim> + '_ {
         let existing = self.extended.iter().filter_map(|extended| extended.existing);
-        self.claims.iter().copied().chain(existing).filter(|claim| claim.allocation.is_some())
+        let named = self.claims.iter().filter(|own| own.allocation().is_some());
+        let existing = existing.filter(|claim| claim.allocation.is_some());
+        named.map(|own| own.claim).chain(existing)
     }
 
     /// Checks the claims one after another (S-DRA-16 to S-DRA-19).
     fn check(&self, pod: &Pod, devices: &Devices) -> Result<(), ClaimRefusal> {
         let existing = self.extended.iter().filter_map(|extended| extended.existing);
-        let named = self.claims.iter().map(|claim| (*claim, false));
-        for (claim, is_extended) in named.chain(existing.map(|claim| (claim, true))) {
-            if let Some(allocation) = &claim.allocation {
+        let named = self.claims.iter().map(|own| (&own.key, own.claim, own.allocation(), false));
+        let existing = existing.map(|claim| (&claim.key, claim, claim.allocation.as_ref(), true));
+        for (key, claim, allocation, is_extended) in named.chain(existing) {
+            if let Some(allocation) = allocation {
                 let selector = allocation.node_selector.as_ref();
                 if let Some(why) = selector.and_then(|selector| selector.invalid.as_ref()) {
                     return Err(ClaimRefusal::Error(why.clone()));
                 }
                 continue;
             }
-            if devices.flight_of(&claim.key).is_some_and(|flight| *flight.pod_uid != *pod.uid()) {
-                let key = &claim.key;
+            if devices.flight_of(key).is_some_and(|flight| *flight.pod_uid != *pod.uid()) {
                 let text = format!("resource claim {key} is in the process of being allocated");
                 return Err(ClaimRefusal::Refused(text));
             }
@@ -163,7 +184,9 @@ pub(crate) fn has_same_claims(pod: &Pod, then: &Devices, now: &Devices) -> bool 
         then.claim(&key) == now.claim(&key) && then.flight_of(&key) == now.flight_of(&key)
     };
     entries.iter().all(|entry| match &entry.source {
-        DeviceClaimSource::Named(name) | DeviceClaimSource::Made(name) => is_same(name),
+        DeviceClaimSource::Named(name)
+        | DeviceClaimSource::Made(name)
+        | DeviceClaimSource::Copied(name) => is_same(name),
         DeviceClaimSource::Unneeded | DeviceClaimSource::NotMade | DeviceClaimSource::Unset => true,
     }) && then.extended_claims_of(pod.uid()).eq(now.extended_claims_of(pod.uid()))
 }
@@ -172,14 +195,15 @@ pub(crate) fn has_same_claims(pod: &Pod, then: &Devices, now: &Devices) -> bool 
 pub(crate) fn named_claims<'a>(
     pod: &Pod,
     devices: &'a Devices,
-) -> Result<Vec<&'a ResourceClaim>, String> {
+) -> Result<Vec<PodClaim<'a>>, String> {
     let entries = pod.facts().device_claims.as_ref().map_or(&[][..], |claims| &claims.entries);
     let (key, mut found) = (pod.key(), Vec::with_capacity(entries.len()));
     let quoted = format!("pod \"{}/{}\"", key.namespace, key.name);
     for entry in entries {
-        let (name, has_to_own) = match &entry.source {
-            DeviceClaimSource::Named(name) => (name, false),
-            DeviceClaimSource::Made(name) => (name, true),
+        let (name, has_to_own, is_copy) = match &entry.source {
+            DeviceClaimSource::Named(name) => (name, false, false),
+            DeviceClaimSource::Made(name) => (name, true, false),
+            DeviceClaimSource::Copied(name) => (name, false, true),
             DeviceClaimSource::Unneeded => continue,
             DeviceClaimSource::NotMade => {
                 return Err(format!("{quoted}: ResourceClaim not created yet"));
@@ -193,7 +217,7 @@ pub(crate) fn named_claims<'a>(
         let Some(claim) = devices.claim(&claim_key) else {
             return Err(format!("could not find ResourceClaim \"{claim_key}\""));
         };
-        if claim.is_deleting {
+        if claim.is_deleting && !is_copy {
             return Err(format!("resourceclaim \"{name}\" is being deleted"));
         }
         if has_to_own && !claim.is_owned_by(pod.uid()) {
@@ -202,7 +226,13 @@ pub(crate) fn named_claims<'a>(
                 key.namespace, key.name
             ));
         }
-        found.push(&**claim);
+        let key = if is_copy {
+            let name = format!("<claim>/{}/{}", key.name, entry.name).into();
+            ClaimKey { namespace: key.namespace.clone(), name }
+        } else {
+            claim_key
+        };
+        found.push(PodClaim { key, claim, is_copy });
     }
     Ok(found)
 }

@@ -129,8 +129,8 @@ impl<'a> Searched<'_, 'a> {
         let node = viewer.names.name(viewer.node);
         let none = resource_v1::DeviceClaim::default();
         let allocation = |(i, asked): (usize, &&Asked<'_>)| {
-            let claim = self.claims.claims.iter().find(|claim| claim.key == *asked.key);
-            let spec = claim.and_then(|claim| claim.object.spec.as_ref()?.devices.as_ref());
+            let claim = self.claims.claims.iter().find(|own| own.key == asked.key);
+            let spec = claim.and_then(|own| own.claim.object.spec.as_ref()?.devices.as_ref());
             let picked = given.picked.iter().filter(|picked| picked.claim == i).collect();
             let (spec, node) = (spec.unwrap_or(&none), &*node);
             Written { asked, picked, spec, node, pod_uid: self.pod_uid }.allocation()
@@ -145,7 +145,7 @@ impl<'a> Searched<'_, 'a> {
     ) -> Result<Option<Asked<'q>>, Fatal> {
         let key = self.claims.extended.as_ref().map(|extended| &extended.key);
         let Some((requests, key)) = requests.zip(key) else { return Ok(None) };
-        Asked::of(key, requests, &[], self.devices).map(Some)
+        Asked::of(key.clone(), requests, &[], self.devices).map(Some)
     }
 
     fn viewer<'v>(&'v self, shard: &'v Shard, row: usize) -> Option<Viewer<'v>> {
@@ -183,12 +183,12 @@ impl Given<'_> {
     pub(crate) fn score(&self, claims: &PodClaims<'_>) -> i32 {
         let mut to_allocate = 0;
         let mut score = 0;
-        for claim in &claims.claims {
-            let requests = claim.shape.requests().iter().enumerate();
+        for own in &claims.claims {
+            let requests = own.claim.shape.requests().iter().enumerate();
             let requests = requests.filter(|(_, request)| !request.first_available.is_empty());
             for (at, request) in requests {
                 for i in 0..request.first_available.len() {
-                    let is_taken = match &claim.allocation {
+                    let is_taken = match own.allocation() {
                         None => self.picked.iter().any(|picked| {
                             picked.claim == to_allocate
                                 && picked.request == at
@@ -203,7 +203,7 @@ impl Given<'_> {
                     score += if is_taken { 8 - i as i32 } else { 0 };
                 }
             }
-            to_allocate += usize::from(claim.allocation.is_none());
+            to_allocate += usize::from(own.allocation().is_none());
         }
         score
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use berth_proto::{Time, core_v1, meta_v1, resource_v1};
 
 use super::binding::{Readiness, readiness};
-use super::claims::named_claims;
+use super::claims::{PodClaim, named_claims};
 use crate::model::Pod;
 use crate::model::device::assigned::{AssignedDevices, AssignedExtended};
 use crate::model::device::claim::{EXTENDED_CLAIM_ANNOTATION, ResourceClaim};
@@ -39,7 +39,7 @@ pub(crate) fn pre_bind(
     now: Time,
 ) -> Result<PreBind, PreBindError> {
     let mut written = PreBind::default();
-    for claim in named_claims(pod, devices).map_err(PreBindError)? {
+    for PodClaim { claim, .. } in named_claims(pod, devices).map_err(PreBindError)? {
         let own = assigned
             .and_then(|assigned| assigned.claims.iter().find(|own| own.claim == claim.key.name));
         let allocation = own.map(|own| &own.allocation);
@@ -167,7 +167,7 @@ pub(crate) fn unreserve(
     devices: &Devices,
 ) -> Vec<resource_v1::ResourceClaim> {
     let named = named_claims(pod, devices).unwrap_or_default();
-    let changed = named.iter().filter_map(|claim| {
+    let changed = named.iter().map(|own| own.claim).filter_map(|claim| {
         let is_it = |own: &&resource_v1::ResourceClaim| {
             own.metadata.as_ref().is_some_and(|metadata| *metadata.name == *claim.key.name)
         };
@@ -211,7 +211,8 @@ pub(crate) fn used_claims<'a>(
     pod: &'a Pod,
     devices: &'a Devices,
 ) -> Result<Vec<&'a ResourceClaim>, PreBindError> {
-    let mut claims = named_claims(pod, devices).map_err(PreBindError)?;
+    let named = named_claims(pod, devices).map_err(PreBindError)?;
+    let mut claims: Vec<&ResourceClaim> = named.iter().map(|own| own.claim).collect();
     let extended = devices.extended_claims_of(pod.uid()).collect::<Vec<_>>();
     claims.extend(extended.into_iter().map(|claim| &**claim));
     Ok(claims)

@@ -202,13 +202,19 @@ impl Pod {
     /// A copy of the pod under another name: a replica.
     pub fn with_identity(&self, key: PodKey, uid: &str) -> Pod {
         let volumes = self.0.volumes.as_ref().map(|volumes| volumes.of_pod(&key));
+        let device_claims = self.copied_claims();
         Pod(Arc::new(PodFacts {
             key,
             uid: uid.into(),
             volumes,
+            device_claims,
             reported: None,
             ..(*self.0).clone()
         }))
+    }
+
+    fn copied_claims(&self) -> Option<Arc<PodDeviceClaims>> {
+        self.0.device_claims.as_ref().map(|claims| Arc::new(claims.of_copy()))
     }
 
     /// A copy of the pod with another spec, whose shape is in no table.
@@ -256,6 +262,7 @@ impl Pod {
             preemption,
             population,
             times,
+            device_claims: self.copied_claims(),
             ..facts
         }))
     }

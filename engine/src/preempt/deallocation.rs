@@ -38,7 +38,8 @@ pub(super) fn of(plan: &Filtering<'_, '_>, is_refused: bool) -> (&'static str, G
 /// The claims that the pod names and that alone kept it from a node (S-DRA-25).
 fn kept_away<'a>(plan: &Filtering<'_, 'a>, found: &Found<'a>) -> Vec<&'a ResourceClaim> {
     let is_check = |plugin, scope| plugin == Plugin::DynamicResources && scope == Scope::Request;
-    let allocated = || found.claims.claims.iter().filter(|claim| claim.allocation.is_some());
+    let named = found.claims.claims.iter().filter(|own| own.allocation().is_some());
+    let allocated: Vec<&'a ResourceClaim> = named.map(|own| own.claim).collect();
     let mut claims = Vec::new();
     for shard in &plan.snapshot().shards {
         let mut rows = plan.candidates(shard);
@@ -49,8 +50,9 @@ fn kept_away<'a>(plan: &Filtering<'_, 'a>, found: &Found<'a>) -> Vec<&'a Resourc
             (filter.run)(plan, shard, &mut rows);
         }
         if !rows.is_empty() {
-            let unavailable =
-                allocated().filter(|claim| !found.unavailable_by(claim, shard, rows).is_empty());
+            let unavailable = allocated
+                .iter()
+                .filter(|claim| !found.unavailable_by(claim, shard, rows).is_empty());
             claims.extend(unavailable.copied());
         }
     }

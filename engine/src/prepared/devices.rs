@@ -179,9 +179,9 @@ impl<'a> Found<'a> {
         if has_alternatives || existing.is_some() {
             return None;
         }
-        let to_allocate = claims.claims.iter().filter(|claim| claim.allocation.is_none());
+        let to_allocate = claims.claims.iter().filter(|own| own.allocation().is_none());
         Some(ClaimsKey {
-            shapes: to_allocate.map(|claim| claim.shape.id).collect(),
+            shapes: to_allocate.map(|own| own.claim.shape.id).collect(),
             names_any: !claims.claims.is_empty(),
         })
     }

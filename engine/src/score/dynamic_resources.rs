@@ -24,7 +24,7 @@ fn add(
 ) -> bool {
     let Some(found) = prepared.devices().found() else { return false };
     let claims = &found.claims.claims;
-    let mut requests = claims.iter().flat_map(|claim| claim.shape.requests());
+    let mut requests = claims.iter().flat_map(|own| own.claim.shape.requests());
     if requests.all(|request| request.first_available.is_empty()) {
         return false;
     }

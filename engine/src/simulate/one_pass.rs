@@ -161,7 +161,10 @@ pub(crate) fn refusal(plan: &Plan<'_>) -> Option<Misfit> {
 /// refuses it from then on.
 pub(crate) fn only_loses(plan: &Plan<'_>) -> bool {
     let demand = plan.demand();
-    demand.hard.is_empty() && demand.affinity.sums.is_empty() && plan.volumes().found().is_none()
+    demand.hard.is_empty()
+        && demand.affinity.sums.is_empty()
+        && plan.volumes().found().is_none()
+        && plan.devices().found().is_none()
 }
 
 fn passing(plan: &Filtering<'_, '_>, evaluation: &mut Evaluation, shard: &Shard) -> RowSet {

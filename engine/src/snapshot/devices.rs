@@ -288,6 +288,19 @@ impl Devices {
         }
     }
 
+    /// Frees what is allocated to a claim.
+    pub(super) fn free(&mut self, claim: &Arc<ResourceClaim>, version: u64) {
+        self.version = version;
+        let freed = ResourceClaim {
+            allocation: None,
+            reserved_for: Box::default(),
+            devices: Box::default(),
+            ..(**claim).clone()
+        };
+        self.remove_claim(claim, version);
+        self.insert_claim(&Arc::new(freed), version);
+    }
+
     /// Removes a claim, with what is allocated to it.
     fn remove_claim(&mut self, claim: &ResourceClaim, version: u64) {
         self.claims.remove(&claim.key);

@@ -16,7 +16,9 @@ use super::pod_table::PlacedPod;
 use super::shard::Shard;
 use super::stamp::AssumptionStamp;
 use super::storage::Storage;
+use crate::model::device::pod_claims::DeviceClaimSource;
 use crate::model::intern::Symbol;
+use crate::model::key::ClaimKey;
 use crate::model::kinds::object_kinds;
 use crate::model::object::ObjectFacts;
 use crate::model::pod_affinity::Term;
@@ -231,6 +233,31 @@ impl Draft {
         let released = self.snapshot.devices.release(pod, version);
         self.touch_devices(version);
         released
+    }
+
+    /// Frees the devices of claims that only this pod has reserved, as the controller of claims does once the pod is
+    /// gone.
+    pub(crate) fn free_claims(&mut self, pod: &Pod) {
+        let Some(claims) = &pod.facts().device_claims else { return };
+        let names = claims.entries.iter().filter_map(|entry| match &entry.source {
+            DeviceClaimSource::Named(name) | DeviceClaimSource::Made(name) => Some(name),
+            _ => None,
+        });
+        let names: Vec<_> = names.chain(claims.extended.iter().map(|own| &own.claim)).collect();
+        for name in names {
+            let (namespace, name) = (pod.key().namespace.clone(), name.clone());
+            let Some(known) = self.snapshot.devices.claim(&ClaimKey { namespace, name }).cloned()
+            else {
+                continue;
+            };
+            if known.allocation.is_some()
+                && known.reserved_for.iter().all(|uid| **uid == *pod.uid())
+            {
+                let version = self.next_version();
+                self.snapshot.devices.free(&known, version);
+                self.touch_devices(version);
+            }
+        }
     }
 
     /// Marks the rows as changed whose nodes see other devices now, or of whose devices others are allocated.

@@ -29,6 +29,8 @@ pub(crate) enum DeviceClaimSource {
     Named(Arc<str>),
     /// This claim was made for the pod from a template; the pod has to own it.
     Made(Arc<str>),
+    /// A claim like this one is still to be made for the pod, which is a copy of the one that the claim was made for.
+    Copied(Arc<str>),
     /// The status says that the entry needs no claim.
     Unneeded,
     /// The claim has not been made from its template yet.
@@ -66,6 +68,20 @@ impl PodDeviceClaims {
                 mappings: status.request_mappings.clone().into(),
             }),
         }))
+    }
+}
+
+impl PodDeviceClaims {
+    /// The claims of a copy of the pod: those that were made for the pod from a template are to be made anew for it.
+    pub(crate) fn of_copy(&self) -> PodDeviceClaims {
+        let entry = |entry: &PodDeviceClaim| {
+            let source = match &entry.source {
+                DeviceClaimSource::Made(claim) => DeviceClaimSource::Copied(claim.clone()),
+                source => source.clone(),
+            };
+            PodDeviceClaim { name: entry.name.clone(), source }
+        };
+        PodDeviceClaims { entries: self.entries.iter().map(entry).collect(), extended: None }
     }
 }
 

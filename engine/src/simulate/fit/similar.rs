@@ -64,7 +64,8 @@ impl Kind {
     /// The kind of a pod; `None` where other properties of the pod matter too.
     fn of(pod: &Pod, policy: &Policy) -> Option<Kind> {
         let facts = pod.facts();
-        let is_alike = facts.volumes.is_none() && facts.node_name.is_none();
+        let is_alike =
+            facts.volumes.is_none() && facts.device_claims.is_none() && facts.node_name.is_none();
         let (shape, population) = (facts.shape.id, facts.population.id);
         is_alike.then(|| Kind { shape, population, policy: policy.fingerprint() })
     }

@@ -21,6 +21,7 @@ pub(super) fn shares(
     let is_by_row = plan.filters().iter().all(|filter| is_by_row(filter))
         && plan.promised().is_empty()
         && plan.pod().volumes().is_none()
+        && plan.devices().found().is_none()
         && runs(NodePods::Requests);
     if !is_by_row {
         return None;

@@ -25,8 +25,10 @@ impl Classes {
         for (index, pod) in pods.iter().enumerate() {
             let facts = pod.facts();
             let next = classes.samples.len();
-            let is_alone =
-                facts.volumes.is_some() || facts.resized.is_some() || facts.node_name.is_some();
+            let is_alone = facts.volumes.is_some()
+                || facts.device_claims.is_some()
+                || facts.resized.is_some()
+                || facts.node_name.is_some();
             let class = if is_alone {
                 next
             } else {
@@ -87,7 +89,10 @@ pub(super) fn groups(pods: &[Pod], of: &[usize]) -> Vec<Group> {
 
 fn is_like(a: &Pod, b: &Pod) -> bool {
     let (a, b) = (a.facts(), b.facts());
-    a.shape.id == b.shape.id && a.population.id == b.population.id && a.volumes == b.volumes
+    a.shape.id == b.shape.id
+        && a.population.id == b.population.id
+        && a.volumes == b.volumes
+        && a.device_claims == b.device_claims
 }
 
 #[cfg(test)]
