@@ -142,7 +142,7 @@ impl<W> Queue<W> {
             && expected <= self.max_wait
             && self.calls.front().is_none_or(|first| now - first.since <= self.max_wait);
         let is_few = self.calls.len() < self.n_workers;
-        let may_wait = !is_standing && (is_burst || is_few) || self.is_others_fault(user);
+        let may_wait = !is_standing && (is_burst || is_few) || self.is_others_fault(now, user);
         if may_wait && !is_too_late { Ok(()) } else { Err(self.refused(user)) }
     }
 
@@ -163,13 +163,20 @@ impl<W> Queue<W> {
         self.n_busy < self.n_open
     }
 
-    /// Whether a user who has nothing under way would be refused for what other users do.
-    fn is_others_fault(&self, user: &User) -> bool {
-        let is_own = |waiting: &Waiting<W>| waiting.user.name == user.name;
+    /// Whether a user would be refused for what other users do: the user has nothing under way, or no more than the
+    /// others together, and its own calls wait neither long nor would this one.
+    fn is_others_fault(&self, now: Instant, user: &User) -> bool {
+        let own = || self.calls.iter().filter(|waiting| waiting.user.name == user.name);
+        let own_streams = self.streams.iter().filter(|waiting| waiting.user.name == user.name);
         let n_waiting = self.calls.len() + self.streams.len();
-        n_waiting < MAX_WAITING
-            && !self.turns.is_running(user)
-            && !self.calls.iter().chain(&self.streams).any(is_own)
+        let n_running = self.turns.n_running(user);
+        let n_own = n_running + own().count() + own_streams.count();
+        let n_others = self.turns.n_running_in_all() + n_waiting - n_own;
+        let is_soon = || {
+            self.expected_wait(user) <= self.max_wait
+                && own().next().is_none_or(|first| now - first.since <= self.max_wait)
+        };
+        n_waiting < MAX_WAITING && (n_own == 0 || n_own < n_others && is_soon())
     }
 
     /// Sets how many workers may run now; returns whether the queue stands.

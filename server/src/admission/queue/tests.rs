@@ -333,6 +333,23 @@ fn a_greedy_user_keeps_no_worker_from_others() {
     }
 }
 
+/// Nor is a user who has several calls under way, as long as these are fewer than the others' and do not wait for long.
+#[test]
+fn a_greedy_user_has_no_other_refused() {
+    let (mut queue, start) = (Queue::new(1, 100 * MS), Instant::now());
+    let (greedy, honest) = (user("greedy", 1), user("honest", 1));
+    for who in 0..1_000 {
+        let _ = queue.enter(start, None, &greedy, || who);
+    }
+    let now = start + 100 * MS;
+    assert!(queue.enter(now, None, &greedy, || 1_000).is_err());
+    for who in 2_000..2_005 {
+        assert!(queue.enter(now, None, &honest, || who).is_ok());
+    }
+    // Its own calls wait for too long by now.
+    assert!(queue.enter(now + 101 * MS, None, &honest, || 2_005).is_err());
+}
+
 #[test]
 fn waiting_users_take_turns_by_weight() {
     let (mut queue, start) = (Queue::new(1, 10_000 * MS), Instant::now());

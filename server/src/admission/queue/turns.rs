@@ -58,9 +58,14 @@ impl Turns {
         place.is_some_and(|place| !self.running.swap_remove(place).is_beside)
     }
 
-    /// Whether the user has a call that runs.
-    pub(super) fn is_running(&self, user: &User) -> bool {
-        self.running.iter().any(|running| running.user == user.name)
+    /// Number of calls of the user that run.
+    pub(super) fn n_running(&self, user: &User) -> usize {
+        self.running.iter().filter(|running| running.user == user.name).count()
+    }
+
+    /// Number of calls that run.
+    pub(super) fn n_running_in_all(&self) -> usize {
+        self.running.len()
     }
 
     /// Whether the user may have one more call that runs. Only who has calls that gave their worker up may not.
