@@ -1,12 +1,12 @@
-//! Devices in decisions of many pods: concurrent callers, gangs, headroom and drains never count a device twice, and a
-//! pod that moves takes its claims along. Rules: S-DRA-92, S-DRA-93, S-CAS-8.
+//! Devices in decisions of many pods: concurrent callers, gangs, sessions, headroom and drains never count a device
+//! twice, and a pod that moves takes its claims along. Rules: S-DRA-92, S-DRA-93, S-CAS-8.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use berth_engine::{
-    BatchRequest, Cluster, Decision, Delta, Gang, HeadroomEnd, HeadroomRequest, Outcome,
-    PlaceRequest, Pod, Policy, TieBreak,
+    BatchRequest, Cluster, CommitError, Decision, Delta, Gang, Ground, HeadroomEnd,
+    HeadroomRequest, Outcome, PlaceRequest, Pod, Policy, TieBreak,
 };
 use berth_proto::{core_v1, resource_v1};
 use serde_json::{Value, json};
@@ -223,4 +223,34 @@ fn a_copy_does_not_use_the_claim_of_its_model() {
     let copy: Arc<Pod> = Arc::new(model.with_identity(key, "p9"));
     let (name, given) = place(&copy);
     assert_eq!((&*name, given.len()), ("p9", 1));
+}
+
+/// A device that every node reaches: sessions and the live cluster put their pods onto different nodes, and only one of
+/// them gets it.
+#[test]
+fn a_session_never_commits_a_device_that_another_took() {
+    let (policy, tie_break) = (&Policy::default(), TieBreak::Lexicographic);
+    let assume = |cluster: &Cluster, pod: &Pod| {
+        cluster.assume(&PlaceRequest { pod, policy, tie_break, now: None }).unwrap()
+    };
+    for is_disturbed in [false, true] {
+        let cluster = cluster(&["n0 cpu=1 pods=9", "n1 cpu=2 pods=9"], &[]);
+        upsert_class(&cluster);
+        upsert_slice(&cluster, None, 1);
+        upsert_claim(&cluster, "small-gpu", "small", None);
+        upsert_claim(&cluster, "large-gpu", "large", None);
+        let compile = |text: &str| cluster.compile_pod(&claiming(text)).unwrap();
+        let (small, large) = (compile("small cpu=1 named=n0"), compile("large cpu=2"));
+        let session = cluster.fork();
+        assert_eq!(devices(&assume(&session, &small)), ["shared/gpu-0"]);
+        if is_disturbed {
+            assert_eq!(devices(&assume(&cluster, &large)), ["shared/gpu-0"]);
+            let refused = cluster.commit(&session).unwrap_err();
+            let CommitError::Changed { ground, .. } = &refused else { panic!("{refused:?}") };
+            assert_eq!(*ground, Ground::Devices);
+        } else {
+            assert_eq!(cluster.commit(&session).unwrap().n_assumed, 1);
+            assert_eq!(devices(&assume(&cluster, &large)), [] as [String; 0], "it is taken");
+        }
+    }
 }
