@@ -279,8 +279,8 @@ impl Cluster {
         })
     }
 
-    /// What is written to the API server before a pod is bound, with the devices that its node gives (S-DRA-94). `now`
-    /// is the time of an allocation.
+    /// The claims to write to the API server before a pod is bound, with the devices that its node gives (S-DRA-94).
+    /// `now` is the time of an allocation.
     ///
     /// Errors: a claim that is gone, or was allocated or deallocated in the meantime.
     pub fn pre_bind(

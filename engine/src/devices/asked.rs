@@ -14,7 +14,7 @@ use crate::snapshot::devices::Devices;
 /// Most devices of one claim (S-DRA-42).
 pub(crate) const MAX_RESULTS: i64 = 32;
 
-/// What a claim to allocate asks for.
+/// The demands of a claim to allocate.
 #[derive(Debug)]
 pub(crate) struct Asked<'a> {
     pub(crate) key: ClaimKey,

@@ -21,8 +21,8 @@ pub(crate) enum Readiness {
 /// Whether the devices of an allocated claim are ready: the first result that is not decides (S-DRA-97).
 pub(crate) fn readiness(claim: &ResourceClaim) -> Readiness {
     let results = claim.allocation.iter().flat_map(|allocation| &allocation.results);
-    let unready = results.map(|result| of_result(claim, result));
-    unready.into_iter().find(|readiness| *readiness != Readiness::Ready).unwrap_or(Readiness::Ready)
+    let mut each = results.map(|result| of_result(claim, result));
+    each.find(|readiness| *readiness != Readiness::Ready).unwrap_or(Readiness::Ready)
 }
 
 fn of_result(claim: &ResourceClaim, result: &AllocatedDevice) -> Readiness {

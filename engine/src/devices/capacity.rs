@@ -37,7 +37,7 @@ pub(super) fn fits(
     })
 }
 
-/// What a request takes of each capacity of a device (S-DRA-73), in the order of names.
+/// The amount that a request takes of each capacity of a device (S-DRA-73), in the order of names.
 pub(super) fn consumed(device: &Device, demand: &DeviceDemand) -> Vec<(Arc<str>, NotedAmount)> {
     let capacities = device.capacities.iter();
     capacities
@@ -49,7 +49,7 @@ fn asked<'a>(demand: &'a DeviceDemand, name: &Arc<str>) -> Option<&'a NotedAmoun
     demand.capacity.iter().find(|(known, _)| known == name).map(|(_, amount)| amount)
 }
 
-/// What a request takes of a capacity (S-DRA-70).
+/// The amount that a request takes of a capacity (S-DRA-70).
 fn taken<'a>(capacity: &'a DeviceCapacity, asked: Option<&'a NotedAmount>) -> Cow<'a, NotedAmount> {
     let policy = capacity.policy.as_ref();
     let Some(asked) = asked else {
@@ -62,8 +62,8 @@ fn taken<'a>(capacity: &'a DeviceCapacity, asked: Option<&'a NotedAmount>) -> Co
     {
         return in_range(asked, min, range);
     }
-    let values = policy.valid_values.iter();
-    Cow::Borrowed(values.into_iter().find(|valid| valid.value >= asked.value).unwrap_or(asked))
+    let mut values = policy.valid_values.iter();
+    Cow::Borrowed(values.find(|valid| valid.value >= asked.value).unwrap_or(asked))
 }
 
 /// An amount raised to the next one of a range, in whole units.

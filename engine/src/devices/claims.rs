@@ -24,7 +24,7 @@ pub(crate) struct PodClaims<'a> {
     pub(crate) refusal: Option<ClaimRefusal>,
     /// The claims that the pod names, in order.
     pub(crate) claims: Vec<PodClaim<'a>>,
-    /// What the claims to allocate ask for; an error that ends the attempt on the first node that gets that far.
+    /// The demands of the claims to allocate; an error that ends the attempt on the first node that gets that far.
     pub(crate) asked: Result<Vec<Asked<'a>>, Fatal>,
     /// The claim that stands for extended resources, if the pod has one.
     pub(crate) extended: Option<ExtendedClaim<'a>>,
@@ -41,7 +41,7 @@ pub(crate) struct PodClaim<'a> {
 }
 
 impl<'a> PodClaim<'a> {
-    /// What is allocated to the claim; nothing to one that is still to be made.
+    /// The allocation of the claim; `None` for one that is still to be made.
     pub(crate) fn allocation(&self) -> Option<&'a Allocation> {
         self.claim.allocation.as_ref().filter(|_| !self.is_copy)
     }
@@ -93,8 +93,7 @@ impl<'a> PodClaims<'a> {
         }
         found.refusal = found.check(pod, devices).err();
         if found.refusal.is_none() {
-            let to_allocate = found.claims.iter().filter(|own| own.allocation().is_none());
-            let asked = to_allocate.map(|own| {
+            let asked = found.to_allocate().map(|own| {
                 let shape = &own.claim.shape;
                 Asked::of(own.key.clone(), shape.requests(), shape.constraints(), devices)
             });
@@ -108,18 +107,32 @@ impl<'a> PodClaims<'a> {
         self.asked.as_ref().map_or(true, |asked| !asked.is_empty())
     }
 
-    /// The allocated claims, the taints of whose devices do not matter any more (S-DRA-83): those that the pod names, then the one for its extended resources.
-    pub(crate) fn allocated(&self) -> impl Iterator<Item = &'a ResourceClaim> + '_ {
-        let existing = self.extended.iter().filter_map(|extended| extended.existing);
-        let named = self.claims.iter().filter(|own| own.allocation().is_some());
-        let existing = existing.filter(|claim| claim.allocation.is_some());
-        named.map(|own| own.claim).chain(existing)
+    /// The claims to allocate among those that the pod names.
+    pub(crate) fn to_allocate(&self) -> impl Iterator<Item = &PodClaim<'a>> {
+        self.claims.iter().filter(|own| own.allocation().is_none())
+    }
+
+    /// The allocated claims: those that the pod names, then the one for its extended resources. The taints of their
+    /// devices do not matter any more (S-DRA-83).
+    pub(crate) fn allocated(&self) -> impl Iterator<Item = &'a ResourceClaim> {
+        let existing = self.existing().filter(|claim| claim.allocation.is_some());
+        self.named_allocated().chain(existing)
+    }
+
+    /// The allocated claims that the pod names.
+    pub(crate) fn named_allocated(&self) -> impl Iterator<Item = &'a ResourceClaim> {
+        self.claims.iter().filter(|own| own.allocation().is_some()).map(|own| own.claim)
+    }
+
+    /// The claim that an earlier attempt made for the pod's extended resources.
+    pub(crate) fn existing(&self) -> Option<&'a ResourceClaim> {
+        self.extended.as_ref().and_then(|extended| extended.existing)
     }
 
     /// Checks the claims one after another (S-DRA-16 to S-DRA-19).
     fn check(&self, pod: &Pod, devices: &Devices) -> Result<(), ClaimRefusal> {
-        let existing = self.extended.iter().filter_map(|extended| extended.existing);
         let named = self.claims.iter().map(|own| (&own.key, own.claim, own.allocation(), false));
+        let existing = self.existing();
         let existing = existing.map(|claim| (&claim.key, claim, claim.allocation.as_ref(), true));
         for (key, claim, allocation, is_extended) in named.chain(existing) {
             if let Some(allocation) = allocation {
@@ -183,12 +196,8 @@ pub(crate) fn has_same_claims(pod: &Pod, then: &Devices, now: &Devices) -> bool 
         let key = ClaimKey { namespace, name };
         then.claim(&key) == now.claim(&key) && then.flight_of(&key) == now.flight_of(&key)
     };
-    entries.iter().all(|entry| match &entry.source {
-        DeviceClaimSource::Named(name)
-        | DeviceClaimSource::Made(name)
-        | DeviceClaimSource::Copied(name) => is_same(name),
-        DeviceClaimSource::Unneeded | DeviceClaimSource::NotMade | DeviceClaimSource::Unset => true,
-    }) && then.extended_claims_of(pod.uid()).eq(now.extended_claims_of(pod.uid()))
+    entries.iter().all(|entry| entry.source.claim().is_none_or(is_same))
+        && then.extended_claims_of(pod.uid()).eq(now.extended_claims_of(pod.uid()))
 }
 
 /// The claims that a pod names, or why one of them cannot be used yet (S-DRA-10, S-DRA-11).

@@ -3,7 +3,7 @@
 use crate::model::device::constraint::{ConstraintRule, DeviceConstraint};
 use crate::model::device::published::{AttributeValue, Device};
 
-/// What a constraint remembers of the devices chosen so far.
+/// A constraint with the devices chosen so far, as far as it has to remember them.
 #[derive(Debug)]
 pub(super) struct ConstraintState<'a> {
     constraint: &'a DeviceConstraint,

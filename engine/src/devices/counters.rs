@@ -9,7 +9,7 @@ use crate::model::device::published::{CounterSet, Device};
 use crate::snapshot::devices::Devices;
 use crate::snapshot::devices::pool::Pool;
 
-/// Counters of the pools of a search, by the name of the pool alone (S-DRA-63).
+/// The counters of a search, by pool: by the name of the pool alone (S-DRA-63).
 #[derive(Debug, Default)]
 pub(super) struct Counters<'a>(Vec<PoolCounters<'a>>);
 
@@ -69,20 +69,30 @@ impl<'a> Counters<'a> {
 
 impl PoolCounters<'_> {
     fn add(&mut self, consumed: &[CounterSet], is_given_back: bool) {
-        for set in consumed {
-            for (name, amount) in &set.counters {
-                let is_it = |counter: &&mut Counter<'_>| {
-                    counter.set == &*set.name && counter.name == &**name
-                };
-                if let Some(counter) = self.counters.iter_mut().find(is_it) {
-                    counter.drawn += if is_given_back { -amount.value } else { amount.value };
-                }
+        for_each_consumed(&mut self.counters, consumed, |counter, amount| {
+            counter.drawn += if is_given_back { -amount } else { amount };
+        });
+    }
+}
+
+/// Calls `change` with each counter that is consumed and how much of it; counters that the pool has not are left out.
+fn for_each_consumed<'a>(
+    counters: &mut [Counter<'a>],
+    consumed: &[CounterSet],
+    mut change: impl FnMut(&mut Counter<'a>, Amount),
+) {
+    for set in consumed {
+        for (name, amount) in &set.counters {
+            let is_it =
+                |counter: &&mut Counter<'_>| counter.set == &*set.name && counter.name == &**name;
+            if let Some(counter) = counters.iter_mut().find(is_it) {
+                change(counter, amount.value);
             }
         }
     }
 }
 
-/// What is left of each counter of a pool, beside what allocated devices consume (S-DRA-60).
+/// The counters of a pool, each with the amount that allocated devices leave of it (S-DRA-60).
 fn available<'a>(pool: &Pool<'a>, devices: &Devices) -> Vec<Counter<'a>> {
     let sets = pool.counters.iter().flat_map(|slice| &slice.shared_counters);
     let counters = sets.flat_map(|set| {
@@ -95,18 +105,10 @@ fn available<'a>(pool: &Pool<'a>, devices: &Devices) -> Vec<Counter<'a>> {
     });
     let mut counters: Vec<Counter<'a>> = counters.collect();
     let mut take = |device: &Device| {
-        if device.consumes.is_empty() || devices.allocated.of(device.id).is_none() {
-            return;
-        }
-        for set in &device.consumes {
-            for (name, amount) in &set.counters {
-                let is_it = |counter: &&mut Counter<'_>| {
-                    counter.set == &*set.name && counter.name == &**name
-                };
-                if let Some(counter) = counters.iter_mut().find(is_it) {
-                    counter.available += -amount.value;
-                }
-            }
+        if !device.consumes.is_empty() && devices.allocated.of(device.id).is_some() {
+            for_each_consumed(&mut counters, &device.consumes, |counter, amount| {
+                counter.available += -amount;
+            });
         }
     };
     if pool.has_others {

@@ -20,7 +20,7 @@ pub(crate) struct Provided<'a> {
     pub(crate) class: Option<&'a Arc<DeviceClass>>,
 }
 
-/// What the claim for extended resources asks for on a node.
+/// The requests of the claim for extended resources on a node.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct ExtendedAsked {
     /// The requests, by name.

@@ -49,7 +49,7 @@ pub(crate) enum Outcome<'a> {
 #[derive(Debug)]
 pub(crate) struct Given<'a> {
     picked: Vec<Picked<'a>>,
-    /// What the claim for extended resources asks for here; it comes after all others.
+    /// The requests of the claim for extended resources here; it comes after all others.
     extended: Option<ExtendedAsked>,
 }
 
@@ -63,7 +63,7 @@ pub(crate) struct Searched<'s, 'a> {
 }
 
 impl<'a> Searched<'_, 'a> {
-    /// What the node of a row can give.
+    /// Searches the node of a row for devices.
     pub(crate) fn on(self, shard: &Shard, row: usize) -> Result<Outcome<'a>, Fatal> {
         let Some(viewer) = self.viewer(shard, row) else { return Ok(Outcome::Nothing) };
         let extended = match self.extended_on(shard, row) {
@@ -138,7 +138,7 @@ impl<'a> Searched<'_, 'a> {
         asked.iter().enumerate().map(allocation).collect()
     }
 
-    /// What the claim for extended resources asks for, as the search takes it.
+    /// The demands of the claim for extended resources, as the search takes them.
     fn special<'q>(
         &'q self,
         requests: Option<&'q [DeviceRequest]>,
@@ -153,7 +153,7 @@ impl<'a> Searched<'_, 'a> {
         Some(Viewer { shard, row, node, names: self.model.names() })
     }
 
-    /// What the claim for extended resources asks for on a node; `None` where it is not needed there (S-DRA-104).
+    /// The requests of the claim for extended resources on a node; `None` where it is not needed there (S-DRA-104).
     fn extended_on(self, shard: &Shard, row: usize) -> Result<Option<ExtendedAsked>, Lack> {
         let Some(extended) = &self.claims.extended else { return Ok(None) };
         let has_requests = |claim: &ResourceClaim| !claim.shape.requests().is_empty();

@@ -213,8 +213,7 @@ pub(crate) fn used_claims<'a>(
 ) -> Result<Vec<&'a ResourceClaim>, PreBindError> {
     let named = named_claims(pod, devices).map_err(PreBindError)?;
     let mut claims: Vec<&ResourceClaim> = named.iter().map(|own| own.claim).collect();
-    let extended = devices.extended_claims_of(pod.uid()).collect::<Vec<_>>();
-    claims.extend(extended.into_iter().map(|claim| &**claim));
+    claims.extend(devices.extended_claims_of(pod.uid()).map(|claim| &**claim));
     Ok(claims)
 }
 
@@ -233,8 +232,8 @@ pub(crate) fn awaited(claims: &[&ResourceClaim]) -> Result<Vec<AwaitedDevice>, P
         for (at, result) in results.enumerate() {
             let status = claim.devices.iter().find(|status| status.device == result.device);
             let has_come = |condition: &&Arc<str>| {
-                let known = status.iter().flat_map(|status| &status.conditions);
-                !known.into_iter().any(|own| own.name == **condition && own.is_true)
+                let mut known = status.iter().flat_map(|status| &status.conditions);
+                !known.any(|own| own.name == **condition && own.is_true)
             };
             let conditions: Vec<Arc<str>> =
                 result.binding_conditions.iter().filter(has_come).cloned().collect();

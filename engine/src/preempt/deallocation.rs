@@ -26,8 +26,7 @@ pub(super) fn of(plan: &Filtering<'_, '_>, is_refused: bool) -> (&'static str, G
     if !names.is_empty() {
         return ("deallocation of ResourceClaim completed", GivenUp::OneOf(names));
     }
-    let extended = found.claims.extended.as_ref().and_then(|extended| extended.existing);
-    match extended {
+    match found.claims.existing() {
         Some(claim) => {
             ("deletion of ResourceClaim completed", GivenUp::Extended(claim.key.name.clone()))
         }
@@ -38,8 +37,7 @@ pub(super) fn of(plan: &Filtering<'_, '_>, is_refused: bool) -> (&'static str, G
 /// The claims that the pod names and that alone kept it from a node (S-DRA-25).
 fn kept_away<'a>(plan: &Filtering<'_, 'a>, found: &Found<'a>) -> Vec<&'a ResourceClaim> {
     let is_check = |plugin, scope| plugin == Plugin::DynamicResources && scope == Scope::Request;
-    let named = found.claims.claims.iter().filter(|own| own.allocation().is_some());
-    let allocated: Vec<&'a ResourceClaim> = named.map(|own| own.claim).collect();
+    let allocated: Vec<&'a ResourceClaim> = found.claims.named_allocated().collect();
     let mut claims = Vec::new();
     for shard in &plan.snapshot().shards {
         let mut rows = plan.candidates(shard);

@@ -175,13 +175,11 @@ impl<'a> Found<'a> {
         let has_alternatives = claims.allocated().any(|claim| {
             claim.shape.requests().iter().any(|request| !request.first_available.is_empty())
         });
-        let existing = claims.extended.as_ref().and_then(|extended| extended.existing);
-        if has_alternatives || existing.is_some() {
+        if has_alternatives || claims.existing().is_some() {
             return None;
         }
-        let to_allocate = claims.claims.iter().filter(|own| own.allocation().is_none());
         Some(ClaimsKey {
-            shapes: to_allocate.map(|own| own.claim.shape.id).collect(),
+            shapes: claims.to_allocate().map(|own| own.claim.shape.id).collect(),
             names_any: !claims.claims.is_empty(),
         })
     }

@@ -16,7 +16,6 @@ use super::pod_table::PlacedPod;
 use super::shard::Shard;
 use super::stamp::AssumptionStamp;
 use super::storage::Storage;
-use crate::model::device::pod_claims::DeviceClaimSource;
 use crate::model::intern::Symbol;
 use crate::model::key::ClaimKey;
 use crate::model::kinds::object_kinds;
@@ -239,10 +238,7 @@ impl Draft {
     /// gone.
     pub(crate) fn free_claims(&mut self, pod: &Pod) {
         let Some(claims) = &pod.facts().device_claims else { return };
-        let names = claims.entries.iter().filter_map(|entry| match &entry.source {
-            DeviceClaimSource::Named(name) | DeviceClaimSource::Made(name) => Some(name),
-            _ => None,
-        });
+        let names = claims.entries.iter().filter_map(|entry| entry.source.own_claim());
         let names: Vec<_> = names.chain(claims.extended.iter().map(|own| &own.claim)).collect();
         for name in names {
             let (namespace, name) = (pod.key().namespace.clone(), name.clone());

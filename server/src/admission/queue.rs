@@ -163,8 +163,8 @@ impl<W> Queue<W> {
         self.n_busy < self.n_open
     }
 
-    /// Whether a user would be refused for what other users do: the user has nothing under way, or no more than the
-    /// others together, and its own calls wait neither long nor would this one.
+    /// Whether a user would be refused for what other users do: the user has nothing under way, or fewer calls
+    /// than the others together, and its own calls wait neither long nor would this one.
     fn is_others_fault(&self, now: Instant, user: &User) -> bool {
         let own = || self.calls.iter().filter(|waiting| waiting.user.name == user.name);
         let own_streams = self.streams.iter().filter(|waiting| waiting.user.name == user.name);

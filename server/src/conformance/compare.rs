@@ -14,7 +14,8 @@ use berth_engine::{
 use berth_proto::resource_v1::ResourceClaim;
 
 use super::case::{Case, Expect, Refusal, RejectDetail, ScoreDetail, Scores, Volumes};
-use super::tally::{Aspect, Difference, Place, Tallies};
+use super::report::CaseReport;
+use super::tally::{Aspect, Place};
 
 /// Results of the engine for one pod.
 #[derive(Debug)]
@@ -39,15 +40,15 @@ pub struct EngineResults {
     pub unreserved: Vec<ResourceClaim>,
 }
 
-/// Returns every difference between `results` and `expect`; counts the comparisons in `tallies`.
+/// Compares `results` with `expect`; counts the comparisons and adds every difference to the report.
 pub fn compare(
     case: &Case,
     step: usize,
     expect: &Expect,
     results: &EngineResults,
-    tallies: &mut Tallies,
-) -> Vec<Difference> {
-    let mut comparison = Comparison { step, tallies, differences: Vec::new() };
+    report: &mut CaseReport,
+) {
+    let mut comparison = Comparison { step, report };
     let outcome = comparison.outcome(expect, results);
     if let (true, Ok(explained)) = (outcome, &results.explained) {
         comparison.nodes(case, expect, explained);
@@ -57,13 +58,11 @@ pub fn compare(
         comparison.preemption(case, expect, results);
         comparison.devices(expect, explained, results);
     }
-    comparison.differences
 }
 
 struct Comparison<'a> {
     step: usize,
-    tallies: &'a mut Tallies,
-    differences: Vec<Difference>,
+    report: &'a mut CaseReport,
 }
 
 impl Comparison<'_> {
@@ -76,12 +75,8 @@ impl Comparison<'_> {
         text: impl Fn(&T) -> String,
     ) -> bool {
         let equal = expected == got;
-        self.tallies.count(aspect, equal);
-        if !equal {
-            let (expected, got) = (text(expected), text(got));
-            let place = Place::Step { step: self.step, node: node.map(str::to_owned) };
-            self.differences.push(Difference { place, aspect, expected, got });
-        }
+        let place = || Place::Step { step: self.step, node: node.map(str::to_owned) };
+        self.report.note(aspect, equal, place, || (text(expected), text(got)));
         equal
     }
 

@@ -5,7 +5,7 @@ use berth_proto::resource_v1;
 use serde::Deserialize;
 
 use super::report::CaseReport;
-use super::tally::{Aspect, Difference, Place};
+use super::tally::{Aspect, Place};
 
 /// The devices of a suite of expressions: its first line.
 #[derive(Debug, Deserialize)]
@@ -86,12 +86,9 @@ fn check(
     aspect: Aspect,
     (is_equal, expected, got): (bool, String, String),
 ) {
-    report.tallies.count(aspect, is_equal);
-    if !is_equal {
-        let node = device.map(|device| format!("device {device}"));
-        let place = Place::Step { step: 0, node };
-        report.differences.push(Difference { place, aspect, expected, got });
-    }
+    let node = || device.map(|device| format!("device {device}"));
+    let place = || Place::Step { step: 0, node: node() };
+    report.note(aspect, is_equal, place, || (expected, got));
 }
 
 impl Devices {

@@ -5,7 +5,7 @@ use berth_proto::{core_v1, resource_v1};
 use serde::Deserialize;
 
 use super::report::CaseReport;
-use super::tally::{Aspect, Difference, Place};
+use super::tally::{Aspect, Place};
 
 /// A recorded event and its hint.
 #[derive(Debug, Deserialize)]
@@ -42,13 +42,9 @@ pub(super) fn replay(line: &str) -> Result<Result<CaseReport, String>, serde_jso
     Ok(decide(&recorded).map(|got| {
         let mut report = CaseReport::new(&recorded.id);
         report.n_attempts = 1;
-        let is_equal = got == recorded.hint;
-        report.tallies.count(Aspect::Hints, is_equal);
-        if !is_equal {
-            let (expected, got) = (format!("{:?}", recorded.hint), format!("{got:?}"));
-            let place = Place::Step { step: 0, node: None };
-            report.differences.push(Difference { place, aspect: Aspect::Hints, expected, got });
-        }
+        let place = || Place::Step { step: 0, node: None };
+        let texts = || (format!("{:?}", recorded.hint), format!("{got:?}"));
+        report.note(Aspect::Hints, got == recorded.hint, place, texts);
         report
     }))
 }

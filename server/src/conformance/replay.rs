@@ -16,7 +16,7 @@ use super::case::{After, Case, ClusterObjects, Expect, Removed, Step, Volumes, W
 use super::claims::{self, Claims};
 use super::compare::{self, EngineResults};
 use super::report::CaseReport;
-use super::tally::{Aspect, Difference, Place, Tallies};
+use super::tally::{Aspect, Difference, Place};
 use crate::feed::object_name;
 
 /// 2026-01-01T00:00:00Z, the start time of a pod bound in step 0; each later step adds a second.
@@ -174,11 +174,8 @@ impl<'a> Replay<'a> {
             nominated_to: status.filter(|node| !node.is_empty()),
             volumes,
         };
-        let mut tallies = Tallies::default();
-        let differences = compare::compare(case, index, expect, &results, &mut tallies);
+        compare::compare(case, index, expect, &results, report);
         report.n_attempts += 1;
-        report.tallies.add(&tallies);
-        report.differences.extend(differences);
         Ok(())
     }
 
@@ -287,12 +284,9 @@ impl<'a> Replay<'a> {
         got.sort();
         expected.sort();
         if !got.is_empty() || !expected.is_empty() {
-            report.tallies.count(Aspect::Waits, got == expected);
-        }
-        if got != expected {
-            let place = Place::Step { step: index, node: None };
-            let (expected, got) = (format!("{expected:?}"), format!("{got:?}"));
-            report.differences.push(Difference { place, aspect: Aspect::Waits, expected, got });
+            let place = || Place::Step { step: index, node: None };
+            let texts = || (format!("{expected:?}"), format!("{got:?}"));
+            report.note(Aspect::Waits, got == expected, place, texts);
         }
         Ok(())
     }

@@ -72,6 +72,21 @@ impl CaseReport {
             differences: Vec::new(),
         }
     }
+
+    /// Notes one comparison; `texts` has what was expected and what was got, for the difference if there is one.
+    pub(super) fn note(
+        &mut self,
+        aspect: Aspect,
+        is_equal: bool,
+        place: impl FnOnce() -> Place,
+        texts: impl FnOnce() -> (String, String),
+    ) {
+        self.tallies.count(aspect, is_equal);
+        if !is_equal {
+            let (expected, got) = texts();
+            self.differences.push(Difference { place: place(), aspect, expected, got });
+        }
+    }
 }
 
 impl Status {

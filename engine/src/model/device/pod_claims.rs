@@ -69,9 +69,7 @@ impl PodDeviceClaims {
             }),
         }))
     }
-}
 
-impl PodDeviceClaims {
     /// The claims of a copy of the pod: those that were made for the pod from a template are to be made anew for it.
     pub(crate) fn of_copy(&self) -> PodDeviceClaims {
         let entry = |entry: &PodDeviceClaim| {
@@ -86,6 +84,23 @@ impl PodDeviceClaims {
 }
 
 impl DeviceClaimSource {
+    /// The claim that it names, whether for this pod or only to be copied.
+    pub(crate) fn claim(&self) -> Option<&Arc<str>> {
+        match self {
+            DeviceClaimSource::Named(name)
+            | DeviceClaimSource::Made(name)
+            | DeviceClaimSource::Copied(name) => Some(name),
+            DeviceClaimSource::Unneeded | DeviceClaimSource::NotMade | DeviceClaimSource::Unset => {
+                None
+            }
+        }
+    }
+
+    /// The claim that it names for this pod.
+    pub(crate) fn own_claim(&self) -> Option<&Arc<str>> {
+        self.claim().filter(|_| !matches!(self, DeviceClaimSource::Copied(_)))
+    }
+
     fn of(
         claim: &core_v1::PodResourceClaim,
         statuses: &[core_v1::PodResourceClaimStatus],
