@@ -4,7 +4,7 @@
 //! A [`Program`] is compiled once and evaluated on many [`Device`]s, from any number of threads. Verdicts and costs are
 //! those of kube-scheduler v1.36, which uses cel-go and Kubernetes' libraries. Read in this order: `syntax` and `parser`
 //! (from text to a tree), `macros`, `types` and `checker` (which overloads apply), `plan` (what is left to do),
-//! `evaluate` and `comprehend` (the result and its cost), `functions` (the libraries).
+//! `reads` (what it looks at), `evaluate` and `comprehend` (the result and its cost), `functions` (the libraries).
 //!
 //! Known differences: time zones other than UTC and fixed offsets are an error, because there is no table of zones;
 //! message literals such as `google.protobuf.Duration{seconds: 1}` do not compile; macros walk maps in the order of
@@ -22,6 +22,7 @@ mod checker;
 mod calls;
 mod comprehension;
 mod plan;
+pub(crate) mod reads;
 mod evaluate;
 mod comprehend;
 mod cost;
@@ -40,11 +41,13 @@ mod device;
 mod error;
 
 pub use device::{AttributeValue, Device};
+pub(crate) use device::{is_amount, is_version};
 pub use error::{CompileError, EvalError, MAX_EXPRESSION_BYTES};
 
 use checker::Refusal;
 use evaluate::Machine;
 use plan::Node;
+use reads::Read;
 use token::Fault;
 use types::Type;
 use value::Value;
@@ -54,6 +57,7 @@ use value::Value;
 pub struct Program {
     node: Node,
     n_slots: usize,
+    reads: Option<Vec<Read>>,
 }
 
 /// The outcome of an expression on a device.
@@ -78,9 +82,18 @@ impl Program {
             Refusal::Constant(reason) => CompileError::Constant(reason),
         })?;
         match checked.of {
-            Type::Bool | Type::Any => Ok(Program { node: checked.node, n_slots: checked.n_slots }),
+            Type::Bool | Type::Any => {
+                let (node, n_slots) = (checked.node, checked.n_slots);
+                Ok(Program { reads: reads::reads(&node), node, n_slots })
+            }
             other => Err(CompileError::NotBool(other.to_string())),
         }
+    }
+
+    /// What the expression looks at besides the driver and whether the device allows multiple allocations; `None` if
+    /// that depends on the device. Devices that agree in these, and can be converted, get one verdict.
+    pub(crate) fn reads(&self) -> Option<&[Read]> {
+        self.reads.as_deref()
     }
 
     /// Evaluates the expression on a device.

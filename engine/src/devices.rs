@@ -3,7 +3,7 @@
 //!
 //! Read in this order: `claims` (the claims of a pod, and which of them have to be allocated), `asked` (what they ask
 //! for), `sight` (the devices that a node sees), `search` (the first devices that satisfy everything, in
-//! kube-scheduler's order), `result` (the allocation that is written). The other files each have one condition on a
+//! kube-scheduler's order), `fit` (the same told from bits, for the most common claims), `result` (the allocation that is written). The other files each have one condition on a
 //! device: `capacity`, `counters`, `constraint`.
 
 pub(crate) mod asked;
@@ -14,6 +14,7 @@ mod constraint;
 pub(crate) mod counted;
 mod counters;
 pub(crate) mod extended;
+pub(crate) mod fit;
 pub(crate) mod hint;
 pub(crate) mod outcome;
 pub(crate) mod pre_bind;

@@ -52,6 +52,7 @@ pub(crate) struct RowSet(pub(crate) [u64; WORDS]);
 
 impl RowSet {
     pub(crate) const EMPTY: RowSet = RowSet([0; WORDS]);
+    pub(crate) const FULL: RowSet = RowSet([u64::MAX; WORDS]);
 
     pub(crate) fn contains(&self, row: usize) -> bool {
         self.0[row / 64] >> (row % 64) & 1 == 1

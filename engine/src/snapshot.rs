@@ -8,6 +8,7 @@ pub(crate) mod devices;
 pub(crate) mod draft;
 mod generation;
 mod indexed;
+pub(crate) mod local_devices;
 pub(crate) mod matching;
 pub(crate) mod node_table;
 pub(crate) mod nominations;

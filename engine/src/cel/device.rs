@@ -65,6 +65,16 @@ impl Device {
     }
 }
 
+/// Whether a version can be converted; one that cannot makes every expression fail on its device.
+pub(crate) fn is_version(text: &str) -> bool {
+    Semver::parse(text).is_ok()
+}
+
+/// Whether a capacity can be converted.
+pub(crate) fn is_amount(text: &str) -> bool {
+    ExactAmount::parse(text).is_ok()
+}
+
 /// Sorts values by domain and id. Domains without values are empty maps for whoever looks them up.
 fn domains<T>(
     driver: &str,

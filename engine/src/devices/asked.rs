@@ -85,9 +85,9 @@ impl<'a> AskedRequest<'a> {
     }
 }
 
-impl AskedDemand<'_> {
+impl<'a> AskedDemand<'a> {
     /// Conditions on a device: the class's, then the request's (S-DRA-51).
-    pub(crate) fn selectors(&self) -> impl Iterator<Item = &DeviceSelector> {
+    pub(crate) fn selectors(&self) -> impl Iterator<Item = &'a DeviceSelector> + use<'a> {
         self.class.selectors.iter().chain(&self.demand.selectors)
     }
 }

@@ -33,7 +33,7 @@ impl<'a> ConstraintState<'a> {
         }
         match &self.constraint.rule {
             ConstraintRule::Match(name) => {
-                let Some(value) = attribute(device, name) else { return false };
+                let Some(value) = device.attribute(name) else { return false };
                 if self.n_devices == 0 {
                     self.first = Some(value);
                 } else if *value == AttributeValue::Unknown || self.first != Some(value) {
@@ -43,7 +43,7 @@ impl<'a> ConstraintState<'a> {
                 true
             }
             ConstraintRule::Distinct(name) => {
-                let Some(value) = attribute(device, name) else { return false };
+                let Some(value) = device.attribute(name) else { return false };
                 let is_unlike =
                     |known: &AttributeValue| *value != AttributeValue::Unknown && known != value;
                 if !self.last.iter().all(|(_, known)| is_unlike(known)) {
@@ -82,16 +82,4 @@ impl<'a> ConstraintState<'a> {
         names.is_empty()
             || names.iter().any(|name| **name == *asking.request || is_alternative(name))
     }
-}
-
-/// The attribute of a name as a constraint writes it (S-DRA-56).
-fn attribute<'a>(device: &'a Device, name: &str) -> Option<&'a AttributeValue> {
-    let of = |name: &str| {
-        let at = device.attributes.binary_search_by(|(known, _)| (**known).cmp(name)).ok()?;
-        Some(&device.attributes[at].1)
-    };
-    of(name).or_else(|| {
-        let (domain, id) = name.split_once('/')?;
-        (*domain == *device.driver).then(|| of(id)).flatten()
-    })
 }

@@ -178,22 +178,35 @@ impl<'a> Searched<'_, 'a> {
 }
 
 impl Given<'_> {
-    /// The raw score of the node (S-DRA-90): 8 less the position of each alternative that was taken, also by claims
-    /// that are allocated already.
+    /// The alternative that the first device was taken for.
+    #[cfg(test)]
+    pub(super) fn first_alternative(&self) -> usize {
+        self.picked.first().map_or(0, |picked| picked.alternative)
+    }
+
+    /// The raw score of the node (S-DRA-90).
     pub(crate) fn score(&self, claims: &PodClaims<'_>) -> i32 {
+        claims.score(|claim, request, alternative| {
+            self.picked.iter().any(|picked| {
+                (picked.claim, picked.request, picked.alternative) == (claim, request, alternative)
+            })
+        })
+    }
+}
+
+impl PodClaims<'_> {
+    /// The raw score of a node (S-DRA-90): 8 less the position of each alternative that is taken, also by claims that
+    /// are allocated already. `is_taken` tells it of a claim to allocate, by its position among these, and a request.
+    pub(crate) fn score(&self, is_taken: impl Fn(usize, usize, usize) -> bool) -> i32 {
         let mut to_allocate = 0;
         let mut score = 0;
-        for own in &claims.claims {
+        for own in &self.claims {
             let requests = own.claim.shape.requests().iter().enumerate();
             let requests = requests.filter(|(_, request)| !request.first_available.is_empty());
             for (at, request) in requests {
                 for i in 0..request.first_available.len() {
                     let is_taken = match own.allocation() {
-                        None => self.picked.iter().any(|picked| {
-                            picked.claim == to_allocate
-                                && picked.request == at
-                                && picked.alternative == i
-                        }),
+                        None => is_taken(to_allocate, at, i),
                         Some(allocation) => {
                             let alternative = &request.first_available[i].name;
                             let name = format!("{}/{alternative}", request.name);

@@ -13,7 +13,7 @@ use super::counters::Counters;
 use super::sight::{Candidate, Sight};
 use crate::model::device::amount::NotedAmount;
 use crate::model::device::request::AllocationMode;
-use crate::model::device::verdicts::{Verdict, failure};
+use crate::model::device::verdicts::Verdict;
 use crate::snapshot::devices::Devices;
 use crate::snapshot::devices::pool::{PoolState, Viewer};
 
@@ -93,6 +93,8 @@ struct Search<'s, 'a> {
     /// What was drawn of each candidate's capacities; `None` for one that was never shared.
     drawn: Vec<Option<Drawn>>,
     counters: Counters<'a>,
+    /// Whether any candidate draws from counters.
+    has_counters: bool,
     n_steps: u32,
     depth: usize,
 }
@@ -146,6 +148,7 @@ impl<'s, 'a> Search<'s, 'a> {
             chosen_by: vec![SmallVec::new(); n_candidates],
             drawn: vec![None; n_candidates],
             counters: Counters::default(),
+            has_counters: sight.candidates.iter().any(|found| !found.device.consumes.is_empty()),
             n_steps: 0,
             depth: 0,
         }
@@ -291,8 +294,18 @@ impl<'s, 'a> Search<'s, 'a> {
             }
             return Ok(end);
         }
+        let needed = n_devices - number;
+        let mut n_left = self.n_left(at, from);
         for candidate in from..self.sight.candidates.len() {
+            if n_left.is_some_and(|n_left| n_left < needed) {
+                return Ok(End::Failed);
+            }
             self.count_step()?;
+            if self.is_free(at, candidate)
+                && self.demands[index].selectable[candidate] == Some(true)
+            {
+                n_left = n_left.map(|n_left| n_left - 1);
+            }
             if !self.is_free(at, candidate)
                 || !self.is_selectable(at, candidate)?
                 || !self.has_capacity(at, candidate)
@@ -310,6 +323,22 @@ impl<'s, 'a> Search<'s, 'a> {
             }
         }
         Ok(End::Failed)
+    }
+
+    /// Number of devices from a candidate on that a demand might still choose, once each of them was looked at: an error
+    /// on one of them comes first. `None` if that is not so, or if choices leave traces (S-DRA-54).
+    ///
+    /// Without this look ahead a demand for one device more than there are walks all subsets of them (S-DRA-50).
+    fn n_left(&self, at: At, from: usize) -> Option<i64> {
+        if self.has_counters {
+            return None;
+        }
+        let selectable = &self.demands[self.index(at)].selectable;
+        let mut n_left = 0;
+        for candidate in (from..selectable.len()).filter(|i| self.is_free(at, *i)) {
+            n_left += i64::from(selectable[candidate]?);
+        }
+        Some(n_left)
     }
 
     /// Whether a device is left for a demand (S-DRA-51).
@@ -343,7 +372,7 @@ impl<'s, 'a> Search<'s, 'a> {
                 Some(selector) => {
                     let verdict = candidate.slice.verdicts(selector)[candidate.at];
                     let why = match verdict {
-                        Verdict::Failed => failure(selector, candidate.device),
+                        Verdict::Failed => selector.failure(candidate.device),
                         Verdict::Refused | Verdict::Selected => String::new(),
                     };
                     (verdict, why)

@@ -54,8 +54,9 @@ fn pre_filter(prepared: &Prepared<'_>) -> Result<(), PreFilterFailure> {
 /// Clears the rows whose nodes lack devices. Rows on which an error ends the search stay; the error is noted.
 fn run(prepared: &Prepared<'_>, shard: &Shard, rows: &mut RowSet) {
     let Some(found) = prepared.devices().found() else { return };
-    let all = *rows;
-    all.iter().filter(|row| found.lack(shard, *row).is_some()).for_each(|row| rows.remove(row));
+    let (all, fit) = (*rows, found.fit(shard));
+    let lacks = |row: &usize| found.lack(fit.as_ref(), shard, *row).is_some();
+    all.iter().filter(lacks).for_each(|row| rows.remove(row));
 }
 
 fn run_claims(prepared: &Prepared<'_>, shard: &Shard, rows: &mut RowSet) {
@@ -65,22 +66,30 @@ fn run_claims(prepared: &Prepared<'_>, shard: &Shard, rows: &mut RowSet) {
     rows.subtract(&found.unavailable(shard, *rows).without(&failed));
 }
 
-fn reason(prepared: &Prepared<'_>, shard: &Shard, row: usize) -> Option<Reason> {
-    let lack = prepared.devices().found()?.lack(shard, row)?;
-    Some(match lack {
-        Lack::Devices => Reason::NoDevices,
-        Lack::InvalidPools => Reason::InvalidResourcePools,
-        Lack::ExtendedClaimExists => Reason::ExtendedClaimExists,
-        Lack::ExtendedResource => Reason::ExtendedResource,
+/// Why each of some refused rows is refused.
+fn reasons<'a>(
+    prepared: &'a Prepared<'_>,
+    shard: &'a Shard,
+    refused: &'a RowSet,
+) -> impl Iterator<Item = Reason> + 'a {
+    let found = prepared.devices().found();
+    let fit = found.and_then(|found| found.fit(shard));
+    refused.iter().map(move |row| {
+        match found.and_then(|found| found.lack(fit.as_ref(), shard, row)) {
+            None | Some(Lack::Devices) => Reason::NoDevices,
+            Some(Lack::InvalidPools) => Reason::InvalidResourcePools,
+            Some(Lack::ExtendedClaimExists) => Reason::ExtendedClaimExists,
+            Some(Lack::ExtendedResource) => Reason::ExtendedResource,
+        }
     })
 }
 
 fn refusal(prepared: &Prepared<'_>, shard: &Shard, row: usize) -> Refusal {
-    Refusal::of(reason(prepared, shard, row).unwrap_or(Reason::NoDevices))
+    let refused = std::iter::once(row).collect();
+    let reason = reasons(prepared, shard, &refused).next();
+    Refusal::of(reason.unwrap_or(Reason::NoDevices))
 }
 
 fn count(prepared: &Prepared<'_>, shard: &Shard, refused: &RowSet, counts: &mut ReasonCounts) {
-    for row in refused.iter() {
-        counts.add(reason(prepared, shard, row).unwrap_or(Reason::NoDevices), 1);
-    }
+    reasons(prepared, shard, refused).for_each(|reason| counts.add(reason, 1));
 }

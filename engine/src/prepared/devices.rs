@@ -7,6 +7,7 @@ use smallvec::SmallVec;
 
 use crate::devices::Fatal;
 use crate::devices::claims::PodClaims;
+use crate::devices::fit::{Answer, Fit, Single};
 use crate::devices::outcome::{Lack, Outcome, Searched, unavailable};
 use crate::model::device::assigned::AssignedDevices;
 use crate::model::device::claim::ResourceClaim;
@@ -24,6 +25,8 @@ pub(crate) struct PreparedDevices<'a>(Option<Box<Found<'a>>>);
 
 pub(crate) struct Found<'a> {
     pub(crate) claims: PodClaims<'a>,
+    /// The claims, if they are such that bits tell whether they fit.
+    single: Option<Single<'a>>,
     devices: &'a Devices,
     model: &'a Model,
     pod_uid: &'a str,
@@ -60,6 +63,7 @@ impl<'a> PreparedDevices<'a> {
         let claims = PodClaims::of(pod, &snapshot.devices);
         PreparedDevices(claims.map(|claims| {
             Box::new(Found {
+                single: Single::of(&claims, &snapshot.devices),
                 claims,
                 devices: &snapshot.devices,
                 model: &snapshot.model,
@@ -129,8 +133,18 @@ impl<'a> Found<'a> {
         })
     }
 
+    /// Prepares for several rows of a shard; `None` where every row has to be searched.
+    pub(crate) fn fit<'s>(&self, shard: &'s Shard) -> Option<Fit<'s>> {
+        self.single.as_ref().map(|single| single.on(shard))
+    }
+
     /// What the node of a row lacks; `None` where it lacks nothing, and where an error ended the search, which is noted.
-    pub(crate) fn lack(&self, shard: &Shard, row: usize) -> Option<Lack> {
+    pub(crate) fn lack(&self, fit: Option<&Fit<'_>>, shard: &Shard, row: usize) -> Option<Lack> {
+        match fit.map_or(Answer::Unknown, |fit| fit.answer(row)) {
+            Answer::Gives(_) => return None,
+            Answer::Lacks => return Some(Lack::Devices),
+            Answer::Unknown => {}
+        }
         match self.searched().on(shard, row) {
             Ok(Outcome::Lacks(lack)) => Some(lack),
             Ok(Outcome::Nothing | Outcome::Gives(_)) => None,
@@ -143,7 +157,10 @@ impl<'a> Found<'a> {
     }
 
     /// The raw score of a row (S-DRA-90).
-    pub(crate) fn score(&self, shard: &Shard, row: usize) -> i32 {
+    pub(crate) fn score(&self, fit: Option<&Fit<'_>>, shard: &Shard, row: usize) -> i32 {
+        if let Some(Answer::Gives(taken)) = fit.map(|fit| fit.answer(row)) {
+            return self.claims.score(|_, _, alternative| alternative == taken);
+        }
         match self.searched().on(shard, row) {
             Ok(Outcome::Gives(given)) => given.score(&self.claims),
             Ok(Outcome::Nothing | Outcome::Lacks(_)) | Err(_) => 0,

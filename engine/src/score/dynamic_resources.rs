@@ -14,7 +14,7 @@ pub(crate) const SCORE: Score = Score {
     normalize: Normalize::Default,
 };
 
-/// Adds scores. Cost: nothing for claims without alternatives, else a search for each row.
+/// Adds scores. Cost: nothing for claims without alternatives, else a few bits or a search for each row.
 fn add(
     prepared: &Prepared<'_>,
     shard: &Shard,
@@ -28,6 +28,7 @@ fn add(
     if requests.all(|request| request.first_available.is_empty()) {
         return false;
     }
-    add_by_row(rows, scores, weight, |row| i64::from(found.score(shard, row)));
+    let fit = found.fit(shard);
+    add_by_row(rows, scores, weight, |row| i64::from(found.score(fit.as_ref(), shard, row)));
     true
 }

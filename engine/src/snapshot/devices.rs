@@ -4,6 +4,7 @@
 mod allocated;
 mod assuming;
 mod in_flight;
+mod local;
 pub(crate) mod pool;
 mod seen;
 
@@ -137,11 +138,7 @@ impl Devices {
     ///
     /// Cost: a step for each slice of the node, and for each that names no node.
     pub(crate) fn slices_seen_from(&self, node: Symbol) -> SmallVec<[&Arc<ResourceSlice>; 4]> {
-        let of_node = self
-            .of_node
-            .range((node, first_slice())..)
-            .take_while(|((of, _), _)| *of == node)
-            .map(|(_, slice)| slice);
+        let of_node = self.slices_that_name(node);
         if self.of_every_node.is_empty() {
             return of_node.collect();
         }
@@ -153,6 +150,12 @@ impl Devices {
             of_node.chain(self.of_every_node.values()).collect();
         slices.sort_by(|a, b| a.key.cmp(&b.key));
         slices
+    }
+
+    /// The slices that name a node, in the order of driver, pool, generation and name.
+    fn slices_that_name(&self, node: Symbol) -> impl Iterator<Item = &Arc<ResourceSlice>> {
+        let slices = self.of_node.range((node, first_slice())..);
+        slices.take_while(move |((of, _), _)| *of == node).map(|(_, slice)| slice)
     }
 
     /// Every slice, in the order of driver, pool, generation and name.
@@ -220,6 +223,8 @@ impl Devices {
 
     fn insert_slice(&mut self, slice: &Arc<ResourceSlice>, version: u64) {
         let key = &slice.key;
+        // The node that had the pool alone until now may have company.
+        self.touched.extend(self.home(&key.pool));
         self.slices.insert(key.clone(), slice.clone());
         *self.generations.entry((key.pool.clone(), key.generation)).or_insert(0) += 1;
         *self.nodes.entry((key.pool.clone(), slice.nodes.node)).or_insert(0) += 1;

@@ -10,6 +10,7 @@ use super::Snapshot;
 use super::bindings::{Bindings, Released, assumed_claims};
 use super::devices::{AssumedClaims, Devices};
 use super::indexed::Indexed;
+use super::local_devices::LocalRow;
 use super::node_table::ImageState;
 use super::objects::Objects;
 use super::pod_table::PlacedPod;
@@ -88,6 +89,7 @@ impl Draft {
         if is_fenced {
             shard.set_fenced(row.row(), true, version);
         }
+        self.describe_devices(row);
         row
     }
 
@@ -127,6 +129,7 @@ impl Draft {
         for placed in &pods {
             self.unindex_pod(row, &placed.pod, version);
         }
+        self.describe_devices(row);
         self.free.insert(row);
         pods
     }
@@ -261,8 +264,19 @@ impl Draft {
         for node in self.snapshot.devices.take_touched() {
             if let Some(row) = self.snapshot.row_of(node) {
                 self.shard_mut(row).touch(row.row(), version);
+                self.describe_devices(row);
             }
         }
+    }
+
+    /// Describes the local devices of a row's node; none for a row without a node.
+    fn describe_devices(&mut self, row: NodeRow) {
+        let node = self.snapshot.node(row).map(|node| node.facts().symbol);
+        let local = match node {
+            Some(node) => self.snapshot.devices.local_to(node),
+            None => Some(LocalRow::default()),
+        };
+        self.shard_mut(row).set_devices(row.row(), local);
     }
 
     /// Takes what an assumed pod is bound to (S-VLB-9, S-DRA-93).

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::local_devices::{LocalDevices, LocalRow};
 use super::node_table::NodeTable;
 use super::pod_table::{PlacedPod, PodTable};
 use super::stamp::AssumptionStamp;
@@ -20,6 +21,7 @@ pub(crate) struct Shard {
     pub(crate) nodes: Arc<NodeTable>,
     pub(crate) usage: Arc<UsageTable>,
     pub(crate) pods: Arc<PodTable>,
+    pub(crate) devices: Arc<LocalDevices>,
 }
 
 impl Shard {
@@ -70,6 +72,13 @@ impl Shard {
         Arc::make_mut(&mut self.usage).clear(row);
         self.touch(row, version);
         std::mem::take(Arc::make_mut(&mut self.pods).of_mut(row))
+    }
+
+    /// Describes the devices of the node of a row; whoever changed them has marked the row as changed.
+    pub(crate) fn set_devices(&mut self, row: usize, local: Option<LocalRow>) {
+        if !self.devices.is(row, local.as_ref()) {
+            Arc::make_mut(&mut self.devices).set(row, local);
+        }
     }
 
     /// Takes the room of a pod on the node of a row. [`Shard::list_pod`] has to follow.

@@ -254,3 +254,29 @@ fn a_session_never_commits_a_device_that_another_took() {
         }
     }
 }
+
+/// S-DRA-50: a search that cannot end well ends soon.
+#[test]
+fn a_device_more_than_there_are_is_refused() {
+    let cluster = cluster(&["n0 cpu=64 pods=99"], &[]);
+    upsert_class(&cluster);
+    upsert_slice(&cluster, None, 30);
+    let claim: resource_v1::ResourceClaim = serde_json::from_value(json!({
+        "metadata": {"namespace": "default", "name": "p-gpu", "uid": "p-gpu", "ownerReferences": [
+            {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "p", "controller": true}]},
+        "spec": {"devices": {"requests": [
+            {"name": "one", "exactly": {"deviceClassName": "gpu", "allocationMode": "ExactCount",
+                "count": 1}},
+            {"name": "most", "exactly": {"deviceClassName": "gpu", "allocationMode": "ExactCount",
+                "count": 30}}]}}}))
+    .unwrap();
+    apply(&cluster, Delta::UpsertObject(cluster.compile_object(&claim).unwrap()));
+    let pod = cluster.compile_pod(&claiming("p cpu=1")).unwrap();
+    let policy = Policy::default();
+    let tie_break = TieBreak::Lexicographic;
+    let request = PlaceRequest { pod: &pod, policy: &policy, tie_break, now: None };
+    let decision = cluster.place(&request).unwrap();
+    let Outcome::Unschedulable(unschedulable) = decision.outcome else { panic!("placed") };
+    let expected = "0/1 nodes are available: 1 cannot allocate all claims.";
+    assert!(unschedulable.message.starts_with(expected), "{}", unschedulable.message);
+}

@@ -123,6 +123,20 @@ impl Device {
     }
 }
 
+impl Device {
+    /// The attribute of a name as a constraint writes it (S-DRA-56).
+    pub(crate) fn attribute(&self, name: &str) -> Option<&AttributeValue> {
+        let of = |name: &str| {
+            let at = self.attributes.binary_search_by(|(known, _)| (**known).cmp(name)).ok()?;
+            Some(&self.attributes[at].1)
+        };
+        of(name).or_else(|| {
+            let (domain, id) = name.split_once('/')?;
+            (*domain == *self.driver).then(|| of(id)).flatten()
+        })
+    }
+}
+
 impl AttributeValue {
     fn of(attribute: &resource_v1::DeviceAttribute) -> AttributeValue {
         let resource_v1::DeviceAttribute { int, bool, string, version } = attribute;

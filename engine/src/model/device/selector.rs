@@ -5,6 +5,9 @@ use std::sync::Arc;
 
 use berth_proto::resource_v1;
 
+use super::layout::Layout;
+use super::published::Device;
+use super::verdicts::{Judged, Verdict};
 use crate::cel::{CompileError, Program};
 use crate::model::table::Table;
 
@@ -18,6 +21,8 @@ pub(crate) struct Selector {
     pub(crate) id: u64,
     /// The compiled expression; an error counts only once a device is looked at (S-DRA-119).
     pub(crate) program: Result<Program, CompileError>,
+    /// Its verdicts so far.
+    judged: Judged,
 }
 
 /// Interned selectors by expression.
@@ -30,7 +35,30 @@ impl Selector {
     fn new(id: u64, expression: &str) -> (Selector, usize) {
         let program = Program::compile(expression);
         let n_bytes = 512 + BYTES_PER_BYTE * expression.len();
-        (Selector { id, program }, n_bytes)
+        (Selector { id, program, judged: Judged::default() }, n_bytes)
+    }
+
+    /// Calls `note` with the verdict on each device of a slice.
+    ///
+    /// Cost: as [`Judged::judge`].
+    pub(super) fn judge(
+        &self,
+        devices: &[Device],
+        layout: Option<&Layout>,
+        note: impl FnMut(usize, Verdict),
+    ) {
+        self.judged.judge(&self.program, devices, layout, note);
+    }
+
+    /// Why the selector fails on a device, as kube-scheduler words it (S-DRA-51).
+    pub(crate) fn failure(&self, device: &Device) -> String {
+        match &self.program {
+            Err(error) => format!("CEL compile error: {error}"),
+            Ok(program) => match program.evaluate(&device.for_expressions()).result {
+                Ok(_) => String::new(),
+                Err(error) => format!("CEL runtime error: {error}"),
+            },
+        }
     }
 }
 

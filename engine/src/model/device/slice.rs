@@ -5,11 +5,13 @@ use std::sync::Arc;
 use berth_proto::{meta_v1, resource_v1};
 
 use super::id::{PoolKey, SliceKey};
+use super::layout::Layout;
 use super::node_selection::NodeSelection;
 use super::published::{CounterSet, Device};
+use super::remembered::Remembered;
 use super::selector::Selector;
 use super::text::shared;
-use super::verdicts::{Verdict, Verdicts};
+use super::verdicts::{Marks, Verdict};
 use crate::model::intern::Interner;
 use crate::model::key::ObjectKey;
 use crate::model::object::Compile;
@@ -31,8 +33,10 @@ pub(crate) struct ResourceSlice {
     pub(crate) shared_counters: Box<[CounterSet]>,
     /// Whether two of the devices have one name.
     pub(crate) has_repeated_device: bool,
-    /// What selectors say of the devices.
-    verdicts: Verdicts,
+    /// The names that all devices have, if they have the same.
+    layout: Option<Layout>,
+    /// What selectors say of the devices, by the id of the selector.
+    verdicts: Remembered<u64, [Verdict]>,
 }
 
 impl Compile for resource_v1::ResourceSlice {
@@ -85,15 +89,28 @@ impl ResourceSlice {
             nodes,
             is_per_device: spec.per_device_node_selection == Some(true),
             has_repeated_device: has_repeated(&devices),
+            layout: Layout::of(&devices, names),
             devices,
             shared_counters: counters.collect::<Result<_, _>>()?,
-            verdicts: Verdicts::default(),
+            verdicts: Remembered::default(),
         })
     }
 
     /// What a selector says of each device, in order.
     pub(crate) fn verdicts(&self, selector: &Selector) -> Arc<[Verdict]> {
-        self.verdicts.of(selector, &self.devices)
+        self.verdicts.get(&selector.id, || {
+            let mut verdicts = vec![Verdict::Refused; self.devices.len()];
+            let note = |i: usize, verdict| verdicts[i] = verdict;
+            selector.judge(&self.devices, self.layout.as_ref(), note);
+            (selector.id, verdicts.into())
+        })
+    }
+
+    /// What a selector says of each device of a slice with at most 64, not remembered.
+    pub(crate) fn marks(&self, selector: &Selector) -> Marks {
+        let mut marks = Marks::default();
+        selector.judge(&self.devices, self.layout.as_ref(), |i, verdict| marks.note(i, verdict));
+        marks
     }
 
     /// Whether the slice has counters that devices of its pool draw from. Every node looks at such a slice (S-DRA-30),

@@ -1,12 +1,14 @@
-//! Verdicts: what selectors say of the devices of a slice, evaluated once for each version of the slice.
+//! Verdicts: what selectors say of devices. Devices that agree in what an expression looks at get one verdict.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use smallvec::SmallVec;
 
-use super::published::Device;
-use super::selector::Selector;
-use crate::cel;
+use super::amount::NotedAmount;
+use super::layout::{Layout, Place, places};
+use super::published::{AttributeValue, Device};
+use crate::cel::{self, CompileError, Program};
+use crate::model::intern::Symbol;
 
 /// What a selector says of a device.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
@@ -17,66 +19,127 @@ pub(crate) enum Verdict {
     Failed,
 }
 
-/// The verdicts of selectors on each device of a slice: a pure function of both, remembered. A copy starts with nothing,
-/// and any two are equal.
+/// The verdicts on each device of a slice, as bits: bit `i` is the `i`th device.
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Marks {
+    pub(crate) selected: u64,
+    pub(crate) failed: u64,
+}
+
+impl Marks {
+    pub(super) fn note(&mut self, at: usize, verdict: Verdict) {
+        match verdict {
+            Verdict::Refused => {}
+            Verdict::Selected => self.selected |= 1 << at,
+            Verdict::Failed => self.failed |= 1 << at,
+        }
+    }
+}
+
+/// The verdicts of a selector, by the values that its expression looks at. A pure function of both, remembered.
 #[derive(Debug, Default)]
-pub(crate) struct Verdicts(Mutex<Known>);
+pub(super) struct Judged(Mutex<SmallVec<[OfLayout; 1]>>);
 
-/// Verdicts on each device by the id of the selector.
-type Known = SmallVec<[(u64, Arc<[Verdict]>); 2]>;
+/// Verdicts on devices of one layout.
+#[derive(Debug)]
+struct OfLayout {
+    layout: Symbol,
+    /// The places of what the expression looks at.
+    places: SmallVec<[Place; 4]>,
+    known: Vec<(bool, Box<[Value]>, Verdict)>,
+}
 
-/// Most selectors whose verdicts a slice remembers.
-const MAX_SELECTORS: usize = 32;
+#[derive(PartialEq, Debug)]
+enum Value {
+    Attribute(AttributeValue),
+    Capacity(NotedAmount),
+}
 
-impl Verdicts {
-    /// The verdicts on some devices, those of the slice that the verdicts belong to.
+/// Most layouts, and most combinations of values, that a selector remembers.
+const MAX_LAYOUTS: usize = 8;
+const MAX_VALUES: usize = 16;
+
+impl Judged {
+    /// Calls `note` with the verdict of a selector's program on each device of a slice.
     ///
-    /// Cost: one evaluation for each device at first, a look at a short list later.
-    pub(super) fn of(&self, selector: &Selector, devices: &[Device]) -> Arc<[Verdict]> {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, verdicts)) = known.iter().find(|(id, _)| *id == selector.id) {
-            return verdicts.clone();
+    /// Cost: an evaluation for each combination of values that the expression looks at; one for each device if what it
+    /// looks at depends on the device, or if the devices have no common layout.
+    pub(super) fn judge(
+        &self,
+        program: &Result<Program, CompileError>,
+        devices: &[Device],
+        layout: Option<&Layout>,
+        mut note: impl FnMut(usize, Verdict),
+    ) {
+        let reads = program.as_ref().ok().and_then(Program::reads);
+        let (Some(layout), Some(reads), Some(first)) = (layout, reads, devices.first()) else {
+            devices.iter().enumerate().for_each(|(i, device)| note(i, verdict(program, device)));
+            return;
+        };
+        let mut layouts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = layouts.iter().position(|of| of.layout == layout.id).unwrap_or_else(|| {
+            if layouts.len() == MAX_LAYOUTS {
+                layouts.remove(0);
+            }
+            let (layout, places) = (layout.id, places(reads, first));
+            layouts.push(OfLayout { layout, places, known: Vec::new() });
+            layouts.len() - 1
+        });
+        let of = &mut layouts[at];
+        if layout.is_alike(&of.places, first) {
+            let verdict = of.verdict(program, first);
+            (0..devices.len()).for_each(|i| note(i, verdict));
+        } else {
+            devices.iter().enumerate().for_each(|(i, device)| note(i, of.verdict(program, device)));
         }
-        let verdicts: Arc<[Verdict]> =
-            devices.iter().map(|device| verdict(selector, device)).collect();
-        if known.len() == MAX_SELECTORS {
-            known.remove(0);
+    }
+}
+
+impl OfLayout {
+    fn verdict(&mut self, program: &Result<Program, CompileError>, device: &Device) -> Verdict {
+        let is_it = |(is_shareable, values, _): &&(bool, Box<[Value]>, Verdict)| {
+            *is_shareable == device.is_shareable
+                && self.places.iter().zip(values).all(|(place, value)| value.is_at(*place, device))
+        };
+        if let Some((.., verdict)) = self.known.iter().find(is_it) {
+            return *verdict;
         }
-        known.push((selector.id, verdicts.clone()));
-        verdicts
+        let verdict = verdict(program, device);
+        if self.known.len() < MAX_VALUES {
+            let values = self.places.iter().map(|place| Value::at(*place, device)).collect();
+            self.known.push((device.is_shareable, values, verdict));
+        }
+        verdict
     }
 }
 
-impl Clone for Verdicts {
-    fn clone(&self) -> Verdicts {
-        Verdicts::default()
+impl Value {
+    fn at(place: Place, device: &Device) -> Value {
+        match place {
+            Place::Attribute(at) => Value::Attribute(device.attributes[at].1.clone()),
+            Place::Capacity(at) => Value::Capacity(device.capacities[at].1.value.clone()),
+        }
+    }
+
+    fn is_at(&self, place: Place, device: &Device) -> bool {
+        match (self, place) {
+            (Value::Attribute(value), Place::Attribute(at)) => device.attributes[at].1 == *value,
+            (Value::Capacity(value), Place::Capacity(at)) => {
+                device.capacities[at].1.value == *value
+            }
+            (Value::Attribute(_), Place::Capacity(_))
+            | (Value::Capacity(_), Place::Attribute(_)) => false,
+        }
     }
 }
 
-impl PartialEq for Verdicts {
-    fn eq(&self, _: &Verdicts) -> bool {
-        true
-    }
-}
-
-/// Evaluates a selector on a device.
-fn verdict(selector: &Selector, device: &Device) -> Verdict {
-    let Ok(program) = &selector.program else { return Verdict::Failed };
+/// Evaluates a selector's program on a device.
+fn verdict(program: &Result<Program, CompileError>, device: &Device) -> Verdict {
+    let Ok(program) = program else { return Verdict::Failed };
     match program.evaluate(&device.for_expressions()).result {
         Ok(true) => Verdict::Selected,
         Ok(false) => Verdict::Refused,
         Err(_) => Verdict::Failed,
-    }
-}
-
-/// Why a selector fails on a device, as kube-scheduler words it (S-DRA-51).
-pub(crate) fn failure(selector: &Selector, device: &Device) -> String {
-    match &selector.program {
-        Err(error) => format!("CEL compile error: {error}"),
-        Ok(program) => match program.evaluate(&device.for_expressions()).result {
-            Ok(_) => String::new(),
-            Err(error) => format!("CEL runtime error: {error}"),
-        },
     }
 }
 
@@ -88,7 +151,6 @@ impl Device {
 
     /// The device as expressions see it, with this answer to whether it allows multiple allocations.
     pub(crate) fn for_expressions_as(&self, is_shareable: bool) -> cel::Device {
-        use super::published::AttributeValue;
         let attributes = self.attributes.iter().map(|(name, value)| {
             let value = match value {
                 AttributeValue::Int(value) => cel::AttributeValue::Int(*value),

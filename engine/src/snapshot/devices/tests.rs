@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::model::device::id::DeviceId;
 use crate::model::object::ObjectFacts;
-use crate::model::{Model, Object, ObjectKey, ObjectKind, WireObject};
+use crate::model::{Model, Node, Object, ObjectKey, ObjectKind, WireObject};
 use crate::snapshot::Snapshot;
 use crate::snapshot::draft::Draft;
 
@@ -129,6 +129,9 @@ proptest! {
         let model = Arc::new(Model::new());
         let draft = || Draft::new(Snapshot::empty(model.clone()), Arc::default());
         let mut updated = draft();
+        for name in ["n1", "n2"] {
+            updated.insert_node(node(name, &model));
+        }
         let mut objects: BTreeMap<ObjectKey, Object> = BTreeMap::new();
         for change in &changes {
             let object = compile(change, &model);
@@ -142,10 +145,31 @@ proptest! {
         }
         let mut rebuilt = draft();
         objects.values().rev().for_each(|object| rebuilt.upsert_object(object));
+        check_local(&updated.snapshot);
+        for name in ["n1", "n2"] {
+            rebuilt.insert_node(node(name, &model));
+        }
+        check_local(&rebuilt.snapshot);
         let updated = &updated.snapshot.devices;
         prop_assert_eq!(answers(updated, &model), answers(&rebuilt.snapshot.devices, &model));
         check_slices(updated, &objects, &model);
         check_allocated(updated, &objects);
+    }
+}
+
+fn node(name: &str, model: &Model) -> Node {
+    let node = serde_json::from_value(json!({"metadata": {"name": name}})).unwrap();
+    Node::compile(&node, model).unwrap()
+}
+
+/// Each row is described as its node's devices are.
+fn check_local(snapshot: &Snapshot) {
+    for shard in &snapshot.shards {
+        for row in 0..2 {
+            let node = shard.nodes.node(row).unwrap().facts();
+            let local = snapshot.devices.local_to(node.symbol);
+            assert!(shard.devices.is(row, local.as_ref()), "{}: not {local:?}", node.name);
+        }
     }
 }
 
