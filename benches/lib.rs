@@ -11,6 +11,6 @@ pub mod trial;
 pub mod churn;
 
 pub use workload::{
-    N_NODES, PreemptionWorkload, Workload, cluster, distinct_shape, existing, incoming, node,
-    objects,
+    DeviceWorkload, N_NODES, PreemptionWorkload, Workload, cluster, distinct_shape, existing,
+    incoming, node, objects,
 };

@@ -1,5 +1,6 @@
 //! [`Trial`]: a baseline cluster on which single decisions of Berth are timed.
 
+pub mod device;
 pub mod preemption;
 
 use std::hint::black_box;

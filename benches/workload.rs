@@ -5,6 +5,7 @@
 
 mod preemption;
 mod crowd;
+mod device;
 
 use std::sync::Arc;
 
@@ -17,6 +18,7 @@ pub use berth_synthetic::baseline::pod::{existing, incoming};
 pub use berth_synthetic::baseline::{N_NODES, Workload};
 
 pub use crowd::{N_CROWD_KINDS, crowd_preemptor, crowded_cluster};
+pub use device::{DeviceWorkload, asking, asking_anew, compiled_asking, device_cluster};
 pub(crate) use preemption::start_time;
 pub use preemption::{
     PreemptionWorkload, full_cluster, low_priority, preemptor, preemptor_of_new_shape,

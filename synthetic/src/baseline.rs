@@ -2,6 +2,7 @@
 //! times that it took ([`kube_scheduler`]).
 
 pub mod demand;
+pub mod device;
 pub mod kube_scheduler;
 pub mod node;
 pub mod object;
