@@ -30,6 +30,8 @@ use super::user::User;
 const MAX_WAITING: usize = 1024;
 /// Factor of the limit after which an admitted call gives up: calls may take longer than they did before.
 const PATIENCE: u32 = 10;
+/// Number of calls of a user up to which none is refused for what other users do.
+const FEW: usize = 8;
 /// Minimum and maximum delay that a refused call gets before a retry.
 const RETRY_AFTER: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(30));
 
@@ -163,8 +165,8 @@ impl<W> Queue<W> {
         self.n_busy < self.n_open
     }
 
-    /// Whether a user would be refused for what other users do: the user has nothing under way, or fewer calls
-    /// than the others together, and its own calls wait neither long nor would this one.
+    /// Whether a user would be refused for what other users do: beside theirs the user has few calls under way, or fewer
+    /// than they have together, and its own calls wait neither long nor would this one.
     fn is_others_fault(&self, now: Instant, user: &User) -> bool {
         let own = || self.calls.iter().filter(|waiting| waiting.user.name == user.name);
         let own_streams = self.streams.iter().filter(|waiting| waiting.user.name == user.name);
@@ -176,7 +178,8 @@ impl<W> Queue<W> {
             self.expected_wait(user) <= self.max_wait
                 && own().next().is_none_or(|first| now - first.since <= self.max_wait)
         };
-        n_waiting < MAX_WAITING && (n_own == 0 || n_own < n_others && is_soon())
+        let has_few = n_own == 0 || n_own < FEW && n_others > 0;
+        n_waiting < MAX_WAITING && (has_few || n_own < n_others && is_soon())
     }
 
     /// Sets how many workers may run now; returns whether the queue stands.
