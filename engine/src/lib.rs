@@ -26,6 +26,7 @@ mod model;
 mod policy;
 pub mod cel;
 mod plugin;
+mod kubernetes_version;
 mod kernel;
 mod error;
 mod rows;
@@ -53,6 +54,7 @@ pub use devices::pre_bind::{
     without_reservation,
 };
 pub use error::EngineError;
+pub use kubernetes_version::KubernetesVersion;
 pub use model::device::assigned::EXTENDED_CLAIM;
 pub use model::device::claim::EXTENDED_CLAIM_ANNOTATION;
 pub use model::{
@@ -68,10 +70,11 @@ pub use place::remedy::change::RemedyChange;
 pub use place::survey::{NodeRefusal, Standing, Survey, SurveyRequest};
 pub use plan::request::{PlaceRequest, TieBreak};
 pub use plugin::{Plugin, StatusCode};
+pub use policy::shape::ShapePoint;
 pub use policy::{
     BalancedAllocationArgs, DefaultConstraint, DefaultPreemptionArgs, DynamicResourcesArgs,
     InterPodAffinityArgs, NodeAffinityArgs, NodeResourcesFitArgs, PodTopologySpreadArgs, Policy,
-    PolicyError, PolicySpec, ResourceWeight, ScoringStrategy, ShapePoint, SpreadDefaulting,
+    PolicyError, PolicySpec, ResourceWeight, ScoringStrategy, SpreadDefaulting, VolumeBindingArgs,
     WhenUnsatisfiable,
 };
 pub use preempt::outcome::{

@@ -1,13 +1,17 @@
 //! Policy: one profile of a KubeSchedulerConfiguration as the engine uses it. Typed, checked once, then immutable.
 //! Rules: S-PLG-1 to S-PLG-5 (order, weights), section 10.4 (arguments).
 
+pub(crate) mod shape;
+
 use std::hash::{Hash, Hasher};
 
 use berth_proto::core_v1;
 use rustc_hash::FxHasher;
 
+use crate::kubernetes_version::KubernetesVersion;
 use crate::model::selector::NodePreferences;
 use crate::plugin::Plugin;
+use shape::ShapePoint;
 
 /// The highest Σ weight of a policy's scores: totals are 32-bit integers in the kernels, and a score is at most 100.
 pub(crate) const MAX_WEIGHT_SUM: i64 = (i32::MAX / 128) as i64;
@@ -24,6 +28,8 @@ pub struct Policy {
 pub struct PolicySpec {
     /// `spec.schedulerName` of the profile's pods.
     pub scheduler_name: String,
+    /// The version of Kubernetes whose kube-scheduler is followed.
+    pub kubernetes_version: KubernetesVersion,
     /// Plugins at PreEnqueue.
     pub pre_enqueue: Vec<Plugin>,
     /// Plugins at PreFilter.
@@ -50,6 +56,23 @@ pub struct PolicySpec {
     pub default_preemption: DefaultPreemptionArgs,
     /// `DynamicResourcesArgs`.
     pub dynamic_resources: DynamicResourcesArgs,
+    /// `VolumeBindingArgs`.
+    pub volume_binding: VolumeBindingArgs,
+}
+
+/// Arguments of VolumeBinding.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VolumeBindingArgs {
+    /// Points of the score's function of utilization: at least one, with strictly increasing utilization (S-137-13).
+    pub shape: Vec<ShapePoint>,
+}
+
+impl Default for VolumeBindingArgs {
+    /// The emptier, the better (S-137-14).
+    fn default() -> VolumeBindingArgs {
+        let point = |utilization, score| ShapePoint { utilization, score };
+        VolumeBindingArgs { shape: vec![point(0, 10), point(100, 0)] }
+    }
 }
 
 /// Arguments of DynamicResources.
@@ -193,15 +216,6 @@ pub struct ResourceWeight {
     pub weight: i64,
 }
 
-/// A point of RequestedToCapacityRatio's function, as configured.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub struct ShapePoint {
-    /// Utilization in percent, 0 to 100.
-    pub utilization: i64,
-    /// Score, 0 to 10.
-    pub score: i64,
-}
-
 /// Arguments of NodeResourcesBalancedAllocation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BalancedAllocationArgs {
@@ -227,6 +241,7 @@ impl Policy {
         check_unique(&spec.balanced_allocation.resources)?;
         check_spread(&spec.pod_topology_spread.defaulting)?;
         check_affinity(&spec.inter_pod_affinity)?;
+        check_shape(&spec.volume_binding.shape, "pluginConfig[VolumeBinding].shape")?;
         if let Some(added) = &spec.node_affinity.added_affinity {
             NodePreferences::check_added(added).map_err(|error| PolicyError {
                 field: format!("pluginConfig[NodeAffinity].addedAffinity.{}", error.field),
@@ -235,6 +250,14 @@ impl Policy {
         }
         let fingerprint = fingerprint(&spec);
         Ok(Policy { spec, fingerprint })
+    }
+
+    /// kube-scheduler's default profile of a version, for pods of `scheduler_name`.
+    pub fn of_version(scheduler_name: &str, kubernetes_version: KubernetesVersion) -> Policy {
+        let scheduler_name = scheduler_name.to_owned();
+        let spec = PolicySpec { scheduler_name, kubernetes_version, ..PolicySpec::default() };
+        let fingerprint = fingerprint(&spec);
+        Policy { spec, fingerprint }
     }
 
     /// The spec of the policy.
@@ -263,11 +286,12 @@ impl Default for Policy {
 }
 
 impl Default for PolicySpec {
-    /// The default profile of v1.36 (S-PLG-1 to S-PLG-5).
+    /// The default profile, of v1.36 as of v1.37 (S-PLG-1 to S-PLG-5, S-137-1).
     fn default() -> PolicySpec {
         use Plugin::*;
         PolicySpec {
             scheduler_name: "default-scheduler".into(),
+            kubernetes_version: KubernetesVersion::default(),
             pre_enqueue: vec![SchedulingGates, DynamicResources, DefaultPreemption],
             pre_filter: vec![
                 NodeAffinity,
@@ -326,6 +350,7 @@ impl Default for PolicySpec {
             inter_pod_affinity: InterPodAffinityArgs::default(),
             default_preemption: DefaultPreemptionArgs::default(),
             dynamic_resources: DynamicResourcesArgs::default(),
+            volume_binding: VolumeBindingArgs::default(),
         }
     }
 }
@@ -393,24 +418,27 @@ fn check_scoring(scoring: &ScoringStrategy) -> Result<(), PolicyError> {
             return Err(error(format!("{FIELD}.resources[{i}].weight"), reason));
         }
     }
-    if let ScoringStrategy::RequestedToCapacityRatio { shape, .. } = scoring {
-        let field = format!("{FIELD}.requestedToCapacityRatio.shape");
-        if shape.is_empty() {
-            return Err(error(field, "at least one point must be specified"));
+    match scoring {
+        ScoringStrategy::RequestedToCapacityRatio { shape, .. } => {
+            check_shape(shape, &format!("{FIELD}.requestedToCapacityRatio.shape"))
         }
-        for (i, point) in shape.iter().enumerate() {
-            if !(0..=100).contains(&point.utilization) || !(0..=10).contains(&point.score) {
-                return Err(error(
-                    format!("{field}[{i}]"),
-                    "utilization must be 0 to 100 and score 0 to 10",
-                ));
-            }
-            if i > 0 && shape[i - 1].utilization >= point.utilization {
-                return Err(error(
-                    format!("{field}[{i}].utilization"),
-                    "must be strictly increasing",
-                ));
-            }
+        ScoringStrategy::LeastAllocated { .. } | ScoringStrategy::MostAllocated { .. } => Ok(()),
+    }
+}
+
+fn check_shape(shape: &[ShapePoint], field: &str) -> Result<(), PolicyError> {
+    if shape.is_empty() {
+        return Err(error(field, "at least one point must be specified"));
+    }
+    for (i, point) in shape.iter().enumerate() {
+        if !(0..=100).contains(&point.utilization) || !(0..=10).contains(&point.score) {
+            return Err(error(
+                format!("{field}[{i}]"),
+                "utilization must be 0 to 100 and score 0 to 10",
+            ));
+        }
+        if i > 0 && shape[i - 1].utilization >= point.utilization {
+            return Err(error(format!("{field}[{i}].utilization"), "must be strictly increasing"));
         }
     }
     Ok(())

@@ -19,6 +19,7 @@ mod requested_to_capacity_ratio;
 mod table;
 mod taint_toleration;
 pub(crate) mod utilization;
+pub(crate) mod volume_binding;
 
 use crate::plugin::Plugin;
 use crate::prepared::Prepared;

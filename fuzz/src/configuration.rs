@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use berth_engine::KubernetesVersion;
 use berth_server::config::file;
 use berth_server::document::{ConfigError, tree as document};
 use berth_server::policy;
@@ -21,14 +22,16 @@ pub fn run(data: &[u8]) {
         let own = bounded(n_bytes, 16 << 10, || file::from_text("own", Path::new("/etc"), text));
         return check(own.map(|_| ()), text, parsed.is_ok());
     }
-    let read = bounded(n_bytes, 16 << 10, || policy::from_text("scheduler", text));
+    let read = bounded(n_bytes, 16 << 10, || {
+        policy::from_text("scheduler", text, KubernetesVersion::V1_37)
+    });
     let policies = match read {
         Ok(policies) => policies,
         Err(error) => return check(Err(error), text, parsed.is_ok()),
     };
     assert!(parsed.is_ok() && !policies.is_empty());
     // Equal texts give equal policies, and every policy has the name of its scheduler.
-    let again = policy::from_text("scheduler", text).unwrap();
+    let again = policy::from_text("scheduler", text, KubernetesVersion::V1_37).unwrap();
     for (policy, again) in policies.iter().zip(&again) {
         assert_eq!(format!("{:?}", policy.spec()), format!("{:?}", again.spec()));
         assert!(!policy.spec().scheduler_name.is_empty());

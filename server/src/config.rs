@@ -15,5 +15,6 @@ mod read;
 mod settings;
 pub mod tls;
 pub mod tracing;
+pub mod version;
 
 pub use file::{Config, Overrides};

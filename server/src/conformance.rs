@@ -6,6 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
+use berth_engine::KubernetesVersion;
 use rayon::prelude::*;
 
 pub mod case;
@@ -79,6 +80,7 @@ fn run_suite(
     path: &Path,
     selection: &Selection,
 ) -> Result<SuiteReport, ConformanceError> {
+    let version = selection.version_of(path);
     let text = read(path)?;
     let lines: Vec<(usize, &str)> = text
         .lines()
@@ -94,7 +96,7 @@ fn run_suite(
         .par_iter()
         .filter(|(index, _)| *index > 0 || !matches!(kind, Kind::Expressions(_)))
         .map(|(index, line)| {
-            kind.run(*index, line).map_err(|reason| ConformanceError::Case {
+            kind.run(*index, line, version).map_err(|reason| ConformanceError::Case {
                 path: path.to_owned(),
                 line: index + 1,
                 reason,
@@ -131,11 +133,16 @@ impl Kind {
     }
 
     /// Runs one line; the error says why it cannot be read.
-    fn run(&self, index: usize, line: &str) -> Result<report::CaseReport, String> {
+    fn run(
+        &self,
+        index: usize,
+        line: &str,
+        version: KubernetesVersion,
+    ) -> Result<report::CaseReport, String> {
         match self {
             Kind::Cases => {
                 let case: Case = serde_json::from_str(line).map_err(|error| in_column(&error))?;
-                Ok(run_case(&case))
+                Ok(run_case(&case, version))
             }
             Kind::Expressions(devices) => {
                 expressions::replay(index, line, devices).map_err(|error| in_column(&error))
@@ -145,8 +152,8 @@ impl Kind {
     }
 }
 
-fn run_case(case: &Case) -> report::CaseReport {
-    match profile::policy_of(case) {
+fn run_case(case: &Case, version: KubernetesVersion) -> report::CaseReport {
+    match profile::policy_of(case, version) {
         Ok(policy) => replay::replay(case, &policy),
         Err(reason) => replay::unusable(case, &reason),
     }

@@ -7,7 +7,7 @@
 use crate::document::decode::Reader;
 use crate::document::{ConfigError, Document, Problem};
 
-use berth_engine::Policy;
+use berth_engine::{KubernetesVersion, Policy};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -34,9 +34,9 @@ pub struct Profiles {
 impl Profiles {
     /// Loads the profiles of a file; errors as in [`load`]. Fields without effect are logged as warnings, and kept for
     /// callers that do not log.
-    pub fn load(path: &Path) -> Result<Profiles, ConfigError> {
+    pub fn load(path: &Path, kubernetes: KubernetesVersion) -> Result<Profiles, ConfigError> {
         let origin = path.display().to_string();
-        let (policies, vain) = read(&origin, &crate::document::read(path)?)?;
+        let (policies, vain) = read(&origin, &crate::document::read(path)?, kubernetes)?;
         let warnings: Vec<String> =
             vain.iter().map(|problem| format!("`{origin}` {problem}")).collect();
         for warning in &warnings {
@@ -76,6 +76,11 @@ impl Profiles {
         }
     }
 
+    /// kube-scheduler's default profile of a version alone, for pods of `scheduler_name`.
+    pub fn of_version(scheduler_name: &str, kubernetes: KubernetesVersion) -> Profiles {
+        Profiles::from(vec![Policy::of_version(scheduler_name, kubernetes)])
+    }
+
     /// All policies, in the order of their names.
     pub fn policies(&self) -> impl Iterator<Item = &Policy> {
         self.by_name.values()
@@ -104,24 +109,32 @@ impl From<Vec<Policy>> for Profiles {
     }
 }
 
-/// One policy per profile, in the file's order.
+/// One policy per profile, in the file's order, under a version of Kubernetes.
 ///
 /// Errors: an unreadable file, a text that is neither YAML nor JSON, and every problem of the first stage that has any
 /// (S-CFG-1 to S-CFG-8), each with line and field path.
-pub fn load(path: &Path) -> Result<Vec<Policy>, ConfigError> {
-    from_text(&path.display().to_string(), &crate::document::read(path)?)
+pub fn load(path: &Path, kubernetes: KubernetesVersion) -> Result<Vec<Policy>, ConfigError> {
+    from_text(&path.display().to_string(), &crate::document::read(path)?, kubernetes)
 }
 
 /// Compiles a text like [`load`]; `origin` names it in errors.
-pub fn from_text(origin: &str, text: &str) -> Result<Vec<Policy>, ConfigError> {
-    read(origin, text).map(|(policies, _)| policies)
+pub fn from_text(
+    origin: &str,
+    text: &str,
+    kubernetes: KubernetesVersion,
+) -> Result<Vec<Policy>, ConfigError> {
+    read(origin, text, kubernetes).map(|(policies, _)| policies)
 }
 
 /// Reads the policies, and the fields that have no effect in Berth.
-fn read(origin: &str, text: &str) -> Result<(Vec<Policy>, Vec<Problem>), ConfigError> {
+fn read(
+    origin: &str,
+    text: &str,
+    kubernetes: KubernetesVersion,
+) -> Result<(Vec<Policy>, Vec<Problem>), ConfigError> {
     let document = crate::document::parse(origin, text)?;
-    let configuration = check(origin, &document)?;
-    let (policies, problems) = build::build(&configuration);
+    let configuration = check(origin, &document, kubernetes)?;
+    let (policies, problems) = build::build(&configuration, kubernetes);
     crate::document::located(origin, &document, problems)?;
     let vain = crate::document::with_lines(&document, validate::without_effect(&configuration));
     Ok((policies, vain))
@@ -129,21 +142,32 @@ fn read(origin: &str, text: &str) -> Result<(Vec<Policy>, Vec<Problem>), ConfigE
 
 /// Decodes, defaults and validates without building, for callers that need extenders or the arguments of plugins that
 /// no [`Policy`] holds; the first stages of [`from_text`].
-pub fn decode_text(origin: &str, text: &str) -> Result<SchedulerConfiguration, ConfigError> {
-    check(origin, &crate::document::parse(origin, text)?)
+pub fn decode_text(
+    origin: &str,
+    text: &str,
+    kubernetes: KubernetesVersion,
+) -> Result<SchedulerConfiguration, ConfigError> {
+    check(origin, &crate::document::parse(origin, text)?, kubernetes)
 }
 
 /// Decodes a file like [`decode_text`].
-pub fn read_configuration(path: &Path) -> Result<SchedulerConfiguration, ConfigError> {
-    decode_text(&path.display().to_string(), &crate::document::read(path)?)
+pub fn read_configuration(
+    path: &Path,
+    kubernetes: KubernetesVersion,
+) -> Result<SchedulerConfiguration, ConfigError> {
+    decode_text(&path.display().to_string(), &crate::document::read(path)?, kubernetes)
 }
 
-fn check(origin: &str, document: &Document) -> Result<SchedulerConfiguration, ConfigError> {
+fn check(
+    origin: &str,
+    document: &Document,
+    kubernetes: KubernetesVersion,
+) -> Result<SchedulerConfiguration, ConfigError> {
     let reader = Reader::default();
     let mut configuration = configuration::decode(reader.root(document));
     crate::document::located(origin, document, reader.into_problems())?;
     crate::document::located(origin, document, older::convert(&mut configuration))?;
-    crate::document::located(origin, document, validate::validate(&configuration))?;
+    crate::document::located(origin, document, validate::validate(&configuration, kubernetes))?;
     Ok(configuration)
 }
 

@@ -158,6 +158,11 @@ pub enum Compared {
         /// The pods that use it, on any node; at most three.
         pods: Vec<PodKey>,
     },
+    /// A driver that no pod may do without on its node.
+    NeededDriver {
+        /// The CSI driver.
+        driver: Arc<str>,
+    },
     /// The number of volumes that a driver can attach to the node.
     VolumeLimit {
         /// The CSI driver.

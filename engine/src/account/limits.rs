@@ -1,9 +1,10 @@
-//! NodeVolumeLimits: the volumes of each driver beside its limit on the node. Rules: S-VLL-2, S-VLL-5.
+//! NodeVolumeLimits: the drivers that the node has to have, and the volumes of each driver beside its limit there. Rules:
+//! S-VLL-2, S-VLL-5, S-137-21.
 
 use super::at::{At, Judged, largest};
 use super::comparison::Compared;
 use crate::plan::counted::Filtering;
-use crate::prepared::volumes::limits::{DriverDemand, DriverOnRow};
+use crate::prepared::volumes::limits::{DriverDemand, DriverOnRow, NeededDriver};
 
 pub(super) fn compare(plan: &Filtering<'_, '_>, at: At<'_>) -> Vec<Judged> {
     let Some(found) = plan.volumes().found() else {
@@ -12,7 +13,16 @@ pub(super) fn compare(plan: &Filtering<'_, '_>, at: At<'_>) -> Vec<Judged> {
     if let Some(why) = &found.limits.refusal {
         return vec![(false, Compared::UnknownClaim { why: why.as_str().into() })];
     }
-    found.limits.demands.iter().map(|demand| of_driver(plan, demand, at)).collect()
+    let needs = found.limits.needs.iter().map(|needed| of_needed(plan, *needed, at));
+    let limits = found.limits.demands.iter().map(|demand| of_driver(plan, demand, at));
+    needs.chain(limits).collect()
+}
+
+fn of_needed(plan: &Filtering<'_, '_>, needed: NeededDriver, at: At<'_>) -> Judged {
+    let storage = &plan.snapshot().storage;
+    let lacking = needed.lacking(storage, at.shard.index, &at.rows());
+    let driver = plan.names().name(needed.driver);
+    (lacking.is_empty(), Compared::NeededDriver { driver })
 }
 
 fn of_driver(plan: &Filtering<'_, '_>, demand: &DriverDemand, at: At<'_>) -> Judged {

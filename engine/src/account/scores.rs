@@ -11,6 +11,7 @@ use crate::plan::counted::Scoring;
 use crate::plugin::Plugin;
 use crate::policy::ScoringStrategy;
 use crate::score::utilization::utilizations;
+use crate::score::volume_binding::delayed;
 use crate::snapshot::matching::matching_term;
 use crate::snapshot::shard::Shard;
 
@@ -30,6 +31,7 @@ pub(crate) fn basis(
         Plugin::NodeAffinity => preferred_terms(plan, at),
         Plugin::PodTopologySpread => soft_spread(plan, at),
         Plugin::InterPodAffinity => preferences(plan, at),
+        Plugin::VolumeBinding => storage(plan, at),
         // Plugins without a score.
         Plugin::SchedulingGates
         | Plugin::PrioritySort
@@ -38,7 +40,6 @@ pub(crate) fn basis(
         | Plugin::NodePorts
         | Plugin::VolumeRestrictions
         | Plugin::NodeVolumeLimits
-        | Plugin::VolumeBinding
         | Plugin::VolumeZone
         | Plugin::DynamicResources
         | Plugin::DefaultPreemption
@@ -62,6 +63,22 @@ fn utilization(plan: &Scoring<'_, '_>, at: At<'_>) -> Vec<String> {
         format!("{strategy}: {name} {with} of {of} with the pod, weight {}", used.weight)
     });
     lines.collect()
+}
+
+/// Rules: S-137-4 to S-137-12.
+fn storage(plan: &Scoring<'_, '_>, at: At<'_>) -> Vec<String> {
+    let mut lines = Vec::new();
+    if let Some(binding) = delayed(plan) {
+        binding.storage_uses(at.shard, &at.rows(), |_, uses| {
+            lines.extend(uses.iter().map(|used| {
+                let asked = amount_text("memory", used.requested, Rounding::Up);
+                let capacity = amount_text("memory", used.capacity, Rounding::Down);
+                let class = plan.names().name(used.class);
+                format!("class {class}: {asked} of {capacity}, {} %", used.utilization())
+            }));
+        });
+    }
+    lines
 }
 
 /// Rules: S-BA-2, S-BA-3.

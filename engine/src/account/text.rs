@@ -33,6 +33,7 @@ impl Comparison {
             Compared::ExclusiveClaim { .. }
             | Compared::UnknownClaim { .. }
             | Compared::Claim { .. } => "claim".into(),
+            Compared::NeededDriver { .. } => "CSI driver".into(),
             Compared::VolumeLimit { .. } => "volume limit".into(),
             Compared::VolumeZone { .. } => "volume zone".into(),
             Compared::Feature { .. } => "feature".into(),
@@ -71,6 +72,7 @@ impl Comparison {
             Compared::Disk { disk, .. } => disk.to_string(),
             Compared::ExclusiveClaim { claim, .. } => format!("{claim} is ReadWriteOncePod"),
             Compared::UnknownClaim { why } => why.to_string(),
+            Compared::NeededDriver { driver } => driver.to_string(),
             Compared::VolumeLimit { driver, asked, .. } => format!("{driver}, {asked} more"),
             Compared::Claim { claim, class, .. } if class.is_empty() => claim.to_string(),
             Compared::Claim { claim, class, .. } => format!("{claim} of class {class}"),
@@ -133,6 +135,9 @@ impl Comparison {
                     limit.map_or_else(|| "any number".to_owned(), |limit| limit.to_string());
                 let used = format!("{in_use} of {limit} in use");
                 with(used, "most by", &holders_text("volumes", holders, holders.len() as u32))
+            }
+            Compared::NeededDriver { .. } => {
+                if self.is_met { "installed" } else { "not installed" }.to_owned()
             }
             Compared::Claim { standing, .. } => standing.text(),
             Compared::Feature { .. } => {

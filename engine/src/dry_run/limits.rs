@@ -1,4 +1,4 @@
-//! Limits: state of NodeVolumeLimits on one node. Rules: S-VLL-2 to S-VLL-5.
+//! Limits: state of NodeVolumeLimits on one node. Rules: S-VLL-2 to S-VLL-5, S-137-27.
 
 use std::collections::BTreeMap;
 
@@ -7,6 +7,7 @@ use smallvec::SmallVec;
 use crate::filter::Refusal;
 use crate::filter::reason::Reason;
 use crate::model::Pod;
+use crate::model::intern::Symbol;
 use crate::model::key::VolumeId;
 use crate::prepared::Prepared;
 use crate::prepared::volumes::limits::{DriverDemand, Limits as Found};
@@ -19,6 +20,8 @@ pub(super) struct Limits<'p> {
     storage: &'p Storage,
     found: &'p Found,
     row: NodeRow,
+    /// A driver that the pod needs and the node lacks, whatever pods there are.
+    lacked: Option<Symbol>,
     drivers: SmallVec<[DriverUse<'p>; 1]>,
     /// Number of pods on the node by volume.
     n_pods: BTreeMap<VolumeId, i64>,
@@ -61,6 +64,7 @@ impl<'p> Limits<'p> {
             storage,
             found,
             row: row_of_cluster,
+            lacked: found.lacked(storage, row_of_cluster),
             drivers: drivers.collect(),
             n_pods: BTreeMap::new(),
         };
@@ -94,7 +98,9 @@ impl<'p> Limits<'p> {
     }
 
     pub(super) fn are_kept(&self) -> bool {
-        self.found.refusal.is_none() && self.drivers.iter().all(|driver| self.is_kept(driver))
+        self.found.refusal.is_none()
+            && self.lacked.is_none()
+            && self.drivers.iter().all(|driver| self.is_kept(driver))
     }
 
     /// Whether the driver can attach the pod's new volumes, if any (S-VLL-5).
@@ -107,6 +113,9 @@ impl<'p> Limits<'p> {
     pub(super) fn refusal(&self, prepared: &Prepared<'_>) -> Option<Refusal> {
         if let Some(why) = &self.found.refusal {
             return Some(Refusal::of(Reason::ClaimLookup(prepared.text(why))));
+        }
+        if let Some(driver) = self.lacked {
+            return Some(Refusal::of(Reason::MissingDriver(driver)));
         }
         (!self.are_kept()).then(|| Refusal::of(Reason::MaxVolumeCount))
     }

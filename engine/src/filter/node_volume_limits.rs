@@ -1,7 +1,8 @@
-//! NodeVolumeLimits: how many volumes each driver can attach to a node. Rules: S-VLL-1 to S-VLL-5. Reads: `InUse`.
+//! NodeVolumeLimits: how many volumes each driver can attach to a node, and since v1.37 whether a driver is there at all.
+//! Rules: S-VLL-1 to S-VLL-5, S-137-20 to S-137-27. Reads: `InUse`, `Installed`.
 //!
-//! S-VLL-6 concerns a gate that is off. A volume that cannot be identified fails the attempt before filtering, while
-//! kube-scheduler fails it at the first node that reaches this filter.
+//! Before v1.37 missing drivers do not matter (S-VLL-6). A volume that cannot be identified fails the attempt before
+//! filtering, while kube-scheduler fails it at the first node that reaches this filter.
 
 use super::reason::Reason;
 use super::{Account, Filter, NodePods, PreFilterFailure, ReasonCounts, Refusal, Scope};
@@ -46,29 +47,41 @@ fn run(prepared: &Prepared<'_>, shard: &Shard, rows: &mut RowSet) {
         *rows = RowSet::EMPTY;
         return;
     }
+    let storage = &prepared.snapshot().storage;
+    for needed in &limits.needs {
+        rows.subtract(&needed.lacking(storage, shard.index, rows));
+    }
     for demand in &limits.demands {
         rows.subtract(&full(prepared, demand, shard, rows));
     }
 }
 
-fn refusal(prepared: &Prepared<'_>, _: &Shard, _: usize) -> Refusal {
-    Refusal::of(reason(prepared))
+fn refusal(prepared: &Prepared<'_>, shard: &Shard, row: usize) -> Refusal {
+    Refusal::of(reason(prepared, NodeRow::new(shard.index, row)))
 }
 
-fn count(prepared: &Prepared<'_>, _: &Shard, refused: &RowSet, counts: &mut ReasonCounts) {
-    counts.add(reason(prepared), refused.len());
-}
-
-fn resolvable(prepared: &Prepared<'_>, _: &Shard, refused: &RowSet) -> RowSet {
-    match reason(prepared).code() {
-        StatusCode::Unschedulable => *refused,
-        _ => RowSet::EMPTY,
+fn count(prepared: &Prepared<'_>, shard: &Shard, refused: &RowSet, counts: &mut ReasonCounts) {
+    for row in refused.iter() {
+        counts.add(reason(prepared, NodeRow::new(shard.index, row)), 1);
     }
 }
 
-fn reason(prepared: &Prepared<'_>) -> Reason {
-    match limits(prepared).and_then(|limits| limits.refusal.as_ref()) {
-        Some(why) => Reason::ClaimLookup(prepared.text(why)),
+fn resolvable(prepared: &Prepared<'_>, shard: &Shard, refused: &RowSet) -> RowSet {
+    let is_resolvable = |row: &usize| {
+        let reason = reason(prepared, NodeRow::new(shard.index, *row));
+        reason.code() == StatusCode::Unschedulable
+    };
+    refused.iter().filter(is_resolvable).collect()
+}
+
+/// Why a refused row is refused: a claim that cannot be looked up, else a missing driver, else a limit (S-137-25).
+fn reason(prepared: &Prepared<'_>, row: NodeRow) -> Reason {
+    let Some(limits) = limits(prepared) else { return Reason::MaxVolumeCount };
+    if let Some(why) = &limits.refusal {
+        return Reason::ClaimLookup(prepared.text(why));
+    }
+    match limits.lacked(&prepared.snapshot().storage, row) {
+        Some(driver) => Reason::MissingDriver(driver),
         None => Reason::MaxVolumeCount,
     }
 }

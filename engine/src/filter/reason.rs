@@ -33,6 +33,8 @@ pub(crate) enum Reason {
     ReadWriteOncePodConflict,
     /// A driver's limit of volumes would be exceeded (S-VLL-5).
     MaxVolumeCount,
+    /// A driver that the pod's volumes need is not installed (S-137-21, S-137-28).
+    MissingDriver(Symbol),
     /// A claim could not be looked up (S-VLL-2); the symbol is the whole text.
     ClaimLookup(Symbol),
     /// A bound volume's affinity does not match the node (S-VLB-8).
@@ -95,14 +97,7 @@ impl Reason {
                 "node(s) didn't have free ports for the requested pod ports".into()
             }
             Reason::TooManyPods => "Too many pods".into(),
-            Reason::Insufficient(Resource::Cpu) => "Insufficient cpu".into(),
-            Reason::Insufficient(Resource::Memory) => "Insufficient memory".into(),
-            Reason::Insufficient(Resource::EphemeralStorage) => {
-                "Insufficient ephemeral-storage".into()
-            }
-            Reason::Insufficient(Resource::Scalar(name)) => {
-                format!("Insufficient {}", names.name(name)).into()
-            }
+            Reason::Insufficient(resource) => insufficient(resource, names),
             Reason::DiskConflict => "node(s) had no available disk".into(),
             Reason::ReadWriteOncePodConflict => {
                 "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode \
@@ -110,6 +105,9 @@ impl Reason {
                     .into()
             }
             Reason::MaxVolumeCount => "node(s) exceed max volume count".into(),
+            Reason::MissingDriver(driver) => {
+                format!("{} CSI driver is not installed on the node", names.name(driver)).into()
+            }
             Reason::ClaimLookup(text) => names.name(text).to_string().into(),
             Reason::VolumeNodeAffinity => {
                 "node(s) didn't match PersistentVolume's node affinity".into()
@@ -167,7 +165,9 @@ impl Reason {
             Reason::NodePorts => Plugin::NodePorts,
             Reason::TooManyPods | Reason::Insufficient(_) => Plugin::NodeResourcesFit,
             Reason::DiskConflict | Reason::ReadWriteOncePodConflict => Plugin::VolumeRestrictions,
-            Reason::MaxVolumeCount | Reason::ClaimLookup(_) => Plugin::NodeVolumeLimits,
+            Reason::MaxVolumeCount | Reason::MissingDriver(_) | Reason::ClaimLookup(_) => {
+                Plugin::NodeVolumeLimits
+            }
             Reason::VolumeNodeAffinity
             | Reason::NoVolumeToBind
             | Reason::NotEnoughStorage
@@ -200,6 +200,7 @@ impl Reason {
             | Reason::DiskConflict
             | Reason::ReadWriteOncePodConflict
             | Reason::MaxVolumeCount
+            | Reason::MissingDriver(_)
             | Reason::PodTopologySpread
             | Reason::PodAntiAffinity
             | Reason::ExistingAntiAffinity
@@ -229,6 +230,15 @@ impl Reason {
             | Reason::NoVictims
             | Reason::PreemptionNotHelpful => StatusCode::UnschedulableAndUnresolvable,
         }
+    }
+}
+
+fn insufficient(resource: Resource, names: &Interner) -> Cow<'static, str> {
+    match resource {
+        Resource::Cpu => "Insufficient cpu".into(),
+        Resource::Memory => "Insufficient memory".into(),
+        Resource::EphemeralStorage => "Insufficient ephemeral-storage".into(),
+        Resource::Scalar(name) => format!("Insufficient {}", names.name(name)).into(),
     }
 }
 
@@ -264,7 +274,8 @@ mod tests {
             Reason::Insufficient(Resource::Scalar(_)) => Reason::DiskConflict,
             Reason::DiskConflict => Reason::ReadWriteOncePodConflict,
             Reason::ReadWriteOncePodConflict => Reason::MaxVolumeCount,
-            Reason::MaxVolumeCount => Reason::ClaimLookup(Symbol::HOSTNAME),
+            Reason::MaxVolumeCount => Reason::MissingDriver(Symbol::HOSTNAME),
+            Reason::MissingDriver(_) => Reason::ClaimLookup(Symbol::HOSTNAME),
             Reason::ClaimLookup(_) => Reason::VolumeNodeAffinity,
             Reason::VolumeNodeAffinity => Reason::NoVolumeToBind,
             Reason::NoVolumeToBind => Reason::NotEnoughStorage,

@@ -1,5 +1,5 @@
 //! VolumeBinding: bound claims against their volumes' nodes, other claims against existing volumes and those that could
-//! be provisioned. Rules: S-VLB-1 to S-VLB-8, implemented in `prepared/volumes/binding.rs`. It has no score (S-VS-1).
+//! be provisioned. Rules: S-VLB-1 to S-VLB-8, implemented in `prepared/volumes/binding.rs`.
 
 use super::reason::Reason;
 use super::{

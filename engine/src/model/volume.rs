@@ -16,7 +16,8 @@ use super::storage::in_tree;
 /// without the pod's namespace, and sorted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VolumeBindings {
-    /// Claims and the persistent volumes that they are bound to.
+    /// Claims and the persistent volumes that they are bound to. A claim that the pod names several times may be here as
+    /// often, with different volumes, in the order in which they were chosen.
     pub bound: Vec<(Arc<str>, Arc<str>)>,
     /// Claims that a driver has to provision for.
     pub provisioned: Vec<Arc<str>>,

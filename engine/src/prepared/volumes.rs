@@ -6,6 +6,7 @@ pub(crate) mod limits;
 mod lookup;
 mod matching;
 pub(crate) mod restrictions;
+pub(crate) mod storage_use;
 pub(crate) mod zones;
 
 use crate::model::Pod;
@@ -29,7 +30,7 @@ pub(crate) struct Found<'a> {
     pub(crate) binding: Binding<'a>,
     pub(crate) zones: Zones<'a>,
     /// Whether the policy has VolumeBinding: only that plugin reserves volumes.
-    binds: bool,
+    pub(crate) binds: bool,
     storage_version: u64,
 }
 
@@ -42,7 +43,7 @@ impl<'a> PreparedVolumes<'a> {
         PreparedVolumes(pod.volumes().map(|volumes| {
             Box::new(Found {
                 restrictions: Restrictions::find(&snapshot.storage, volumes),
-                limits: Limits::find(&snapshot.storage, pod, volumes),
+                limits: Limits::find(&snapshot.storage, pod, volumes, policy),
                 binding: Binding::find(snapshot, pod, volumes),
                 zones: Zones::find(snapshot, volumes),
                 binds: policy.spec().filter.contains(&Plugin::VolumeBinding),

@@ -8,6 +8,7 @@ mod attachments;
 mod claims;
 mod disks;
 mod in_use;
+mod installed;
 mod volumes;
 
 use std::sync::Arc;
@@ -34,6 +35,7 @@ use attachments::AttachmentIndex;
 use claims::{ClaimIndex, ClaimUser};
 use disks::DiskIndex;
 use in_use::{Holder, InUse};
+use installed::Installed;
 use volumes::VolumeIndex;
 
 /// Storage objects and their use. A copy costs a few pointers.
@@ -51,6 +53,9 @@ pub(crate) struct Storage {
     classes: OrdMap<Symbol, Arc<StorageClass>>,
     /// Drivers that report capacity.
     reporting_drivers: OrdSet<Symbol>,
+    /// Drivers without which no pod that needs them may run on a node.
+    required_drivers: OrdSet<Symbol>,
+    pub(crate) installed: Installed,
     csi_nodes: OrdMap<Symbol, Arc<CsiNode>>,
     attachments: AttachmentIndex,
     assumptions: Assumptions,
@@ -81,6 +86,22 @@ impl Storage {
         self.reporting_drivers.contains(&driver)
     }
 
+    /// Whether pods may only run on nodes with a driver that their volumes need (S-137-20).
+    pub(crate) fn requires(&self, driver: Symbol) -> bool {
+        self.required_drivers.contains(&driver)
+    }
+
+    /// The driver that a claim needs on the pod's node, and whether it was translated from an in-tree plugin (S-137-21 to
+    /// S-137-23).
+    pub(crate) fn needed_driver(&self, claim: &PersistentVolumeClaim) -> Option<(Symbol, bool)> {
+        if let Some(volume) = claim.volume.as_ref().and_then(|name| self.volumes.get(name)) {
+            return Some((volume.counted.as_ref()?.driver, !volume.is_csi));
+        }
+        let class = self.class(claim.class)?;
+        let driver = class.counted_by?;
+        Some((driver, class.provisioner != Some(driver)))
+    }
+
     /// The volume of a claim as it counts against a driver's limit; `None` where it does not count (S-VLL-3).
     pub(crate) fn counted(&self, claim: &PersistentVolumeClaim) -> Option<VolumeId> {
         if let Some(volume) = claim.volume.as_ref().and_then(|name| self.volumes.get(name)) {
@@ -93,7 +114,7 @@ impl Storage {
     /// Adds a node on a row.
     pub(crate) fn add_node(&mut self, node: Symbol, row: NodeRow) {
         self.rows.insert(node, row);
-        self.set_limits(node, true);
+        self.set_csi_node(node, true);
         for attached in self.attached_uses(&self.attachments.of_node(node)) {
             self.in_use.add(&attached.0, attached.1, attached.2);
         }
@@ -104,7 +125,7 @@ impl Storage {
         for attached in self.attached_uses(&self.attachments.of_node(node)) {
             self.in_use.remove(&attached.0, attached.1, attached.2);
         }
-        self.set_limits(node, false);
+        self.set_csi_node(node, false);
         self.rows.remove(&node);
     }
 
@@ -205,12 +226,13 @@ impl Storage {
         if is_owned { self.counted(claim) } else { None }
     }
 
-    /// Sets or removes the limits of a node's CSINode, where both exist.
-    fn set_limits(&mut self, node: Symbol, is_set: bool) {
-        let (Some(limits), Some(row)) = (self.csi_nodes.get(&node), self.rows.get(&node)) else {
+    /// Sets or removes the drivers and limits of a node's CSINode, where both exist.
+    fn set_csi_node(&mut self, node: Symbol, is_set: bool) {
+        let (Some(csi_node), Some(row)) = (self.csi_nodes.get(&node), self.rows.get(&node)) else {
             return;
         };
-        for (driver, limit) in &limits.limits {
+        self.installed.set(*row, &csi_node.drivers, is_set);
+        for (driver, limit) in &csi_node.limits {
             self.in_use.set_limit(*driver, *row, is_set.then_some(*limit));
         }
     }
@@ -284,10 +306,10 @@ impl Indexed for CsiNode {
         version: u64,
     ) {
         storage.version = version;
-        let Some(node) = new.or(old).map(|limits| limits.node) else { return };
-        storage.set_limits(node, false);
+        let Some(node) = new.or(old).map(|csi_node| csi_node.node) else { return };
+        storage.set_csi_node(node, false);
         set(&mut storage.csi_nodes, node, new);
-        storage.set_limits(node, true);
+        storage.set_csi_node(node, true);
     }
 }
 
@@ -302,11 +324,16 @@ impl Indexed for CsiDriver {
     ) {
         storage.version = version;
         let Some(name) = new.or(old).map(|driver| driver.name) else { return };
-        if new.is_some_and(|driver| driver.reports_capacity) {
-            storage.reporting_drivers.insert(name);
-        } else {
-            storage.reporting_drivers.remove(&name);
-        }
+        let mut set = |drivers: fn(&mut Storage) -> &mut OrdSet<Symbol>, is_in: bool| {
+            let drivers = drivers(storage);
+            if is_in {
+                drivers.insert(name)
+            } else {
+                drivers.remove(&name)
+            };
+        };
+        set(|s| &mut s.reporting_drivers, new.is_some_and(|driver| driver.reports_capacity));
+        set(|s| &mut s.required_drivers, new.is_some_and(|driver| driver.is_required));
     }
 }
 

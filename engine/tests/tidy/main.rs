@@ -242,11 +242,12 @@ fn ids(text: &str) -> BTreeSet<String> {
 /// Returns family, number and end of an id that starts here.
 fn id_at(text: &str, at: usize) -> Option<(&str, u32, usize)> {
     let rest = text[at..].get(1..)?.strip_prefix('-')?;
-    let n_letters = rest.bytes().take_while(u8::is_ascii_uppercase).count();
-    let digits = rest.get(n_letters..)?.strip_prefix('-')?;
+    let is_family = |byte: &u8| byte.is_ascii_uppercase() || byte.is_ascii_digit();
+    let n_family = rest.bytes().take_while(is_family).count();
+    let digits = rest.get(n_family..)?.strip_prefix('-')?;
     let n_digits = digits.bytes().take_while(u8::is_ascii_digit).count();
-    let number = digits[..n_digits].parse().ok().filter(|_| n_letters > 0)?;
-    let family_end = at + 2 + n_letters;
+    let number = digits[..n_digits].parse().ok().filter(|_| n_family > 0)?;
+    let family_end = at + 2 + n_family;
     Some((&text[at..family_end], number, family_end + 1 + n_digits))
 }
 
@@ -321,6 +322,7 @@ mod tests {
             found("(S-FIT-1 to S-FIT-4, W-QTY-3)."),
             "S-FIT-1 S-FIT-2 S-FIT-3 S-FIT-4 W-QTY-3"
         );
+        assert_eq!(found("S-137-9 to S-137-11"), "S-137-10 S-137-11 S-137-9");
         assert_eq!(found("AS-FIT-1, S-FIT, S-1, L-PHASE-12, s-fit-1, S-FIT-"), "L-PHASE-12");
     }
 

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use super::{collect, ids, read, root, split_tests};
 
 /// The files that define rules.
-const FILES: [&str; 5] = ["scheduling.md", "dra.md", "lifecycle.md", "wire.md", "admission.md"];
+const FILES: [&str; 6] =
+    ["scheduling.md", "dra.md", "kubernetes-1.37.md", "lifecycle.md", "wire.md", "admission.md"];
 /// Demands on the test suite, which tests cite.
 const OF_TESTS: &str = "L-TEST-";
 

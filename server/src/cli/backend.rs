@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use berth_engine::workload::DaemonNode;
-use berth_engine::{Plugin, PodKey};
+use berth_engine::{KubernetesVersion, Plugin, PodKey};
 use berth_proto::berth_v1::{
     self as wire, BatchEntry, ExplainResponse, ListCandidatesResponse, PlaceBatchResponse,
     PreemptOptions, PreemptResponse,
@@ -27,11 +27,12 @@ pub use source::SourceArgs;
 use super::asked::Asked;
 use super::input::InputArgs;
 use super::lenient::{self, LenientArgs};
+use super::profiles::load_profiles;
 use super::what_if::{Change, SupposedPods, WhatIfArgs};
 use super::{CliError, manifest, output};
 use crate::config::file::{TieBreakRule, parse_seed};
+use crate::config::version;
 use crate::feed::file::UnknownFields;
-use crate::policy::Profiles;
 
 /// Flags that select the backend.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -46,6 +47,9 @@ pub struct BackendArgs {
     /// KubeSchedulerConfiguration to decide by (the server has its own)
     #[arg(long, value_name = "FILE", conflicts_with = "server")]
     pub scheduler_config: Option<PathBuf>,
+    /// Version of Kubernetes to decide by [default: 1.36, or the server's]
+    #[arg(long, value_name = "VERSION", conflicts_with = "server", value_parser = version::parser())]
+    pub kubernetes_version: Option<KubernetesVersion>,
     /// How equal totals are broken [default: seeded, or the server's rule]
     #[arg(long, value_name = "RULE")]
     pub tie_break: Option<TieBreakRule>,
@@ -85,10 +89,8 @@ impl BackendArgs {
                 .within(self.source.session.as_deref());
             (Backend::Server(Box::new(remote)), Vec::new())
         } else {
-            let profiles = match &self.scheduler_config {
-                Some(path) => Profiles::load(path)?,
-                None => Profiles::default(),
-            };
+            let kubernetes = self.kubernetes_version.unwrap_or_default();
+            let profiles = load_profiles(self.scheduler_config.as_deref(), kubernetes)?;
             let tie_break = self.tie_break.unwrap_or_default().with_seed(self.seed.unwrap_or(0));
             if self.source.kube {
                 let cluster = kube::read(&self.source.kube_options()).await?;

@@ -30,7 +30,7 @@ pub struct ConfigArgs {
 /// All errors in the configuration or the scheduling policy, with file, line and field.
 pub fn run(args: &ConfigArgs) -> Result<ExitCode, CliError> {
     let config = args.serve.resolve()?;
-    let profiles = load_profiles(&config)?;
+    let profiles = load_profiles(config.scheduler_config.as_deref(), config.kubernetes_version)?;
     Expander::new(&config.expander)?;
     Extender::new(&profiles, &config.extender)
         .map_err(|error| CliError::Request(error.to_string()))?;
@@ -57,6 +57,7 @@ fn text(config: &Config, profiles: &Profiles) -> String {
         ("HTTP", format!("{} ({protection})", config.http_address)),
         ("feed", feed),
         ("ledger", ledger),
+        ("Kubernetes", config.kubernetes_version.to_string()),
         ("profiles", profiles.names().collect::<Vec<_>>().join(", ")),
     ] {
         table.add_row([name.to_owned(), value]);

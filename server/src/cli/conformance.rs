@@ -4,8 +4,11 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use berth_engine::KubernetesVersion;
+
 use super::CliError;
 use super::output::{self, Format};
+use crate::config::version;
 use crate::conformance::report::{Corpus, Report, Status, SuiteReport};
 use crate::conformance::tally::{Aspect, Difference, Place, Tallies, Tally};
 use crate::conformance::{self, Selection};
@@ -25,6 +28,9 @@ pub struct ConformanceArgs {
     /// Only every N-th case of a suite
     #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true, value_parser = clap::value_parser!(u16).range(1..))]
     every: u16,
+    /// Version of Kubernetes to follow [default: the one that DIR is named after, as in `conformance-1.37`, else 1.36]
+    #[arg(long, value_name = "VERSION", value_parser = version::parser())]
+    kubernetes_version: Option<KubernetesVersion>,
     /// How many differences to show per suite
     #[arg(long, value_name = "N", default_value_t = 10, allow_negative_numbers = true)]
     differences: usize,
@@ -41,6 +47,7 @@ pub fn run(args: ConformanceArgs) -> Result<ExitCode, CliError> {
     let selection = Selection {
         suites: args.suites,
         every: args.every.into(),
+        kubernetes_version: args.kubernetes_version,
         n_differences: args.differences,
     };
     let report = conformance::run(&args.path, &selection)

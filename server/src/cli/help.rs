@@ -92,7 +92,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
             "audit-log",
         ],
     ),
-    ("Decision", &["scheduler-config", "tie-break", "seed"]),
+    ("Decision", &["scheduler-config", "kubernetes-version", "tie-break", "seed"]),
     ("What if", &["what-if", "without", "cordon"]),
     (
         "Leader election",
@@ -108,7 +108,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
 ];
 
 /// Options that few need.
-const RARE: [&str; 48] = [
+const RARE: [&str; 49] = [
     "assume-ttl",
     "audit-log",
     "balance",
@@ -131,6 +131,7 @@ const RARE: [&str; 48] = [
     "keep-unready",
     "kube-context",
     "kube-silence-timeout",
+    "kubernetes-version",
     "lenient",
     "log-format",
     "max-total-nodes",

@@ -5,9 +5,10 @@ use std::process::ExitCode;
 use super::{CliError, output};
 
 /// The rules in the repository: path of the file, and its text.
-const FILES: [(&str, &str); 5] = [
+const FILES: [(&str, &str); 6] = [
     ("docs/spec/scheduling.md", include_str!("../../../docs/spec/scheduling.md")),
     ("docs/spec/dra.md", include_str!("../../../docs/spec/dra.md")),
+    ("docs/spec/kubernetes-1.37.md", include_str!("../../../docs/spec/kubernetes-1.37.md")),
     ("docs/spec/lifecycle.md", include_str!("../../../docs/spec/lifecycle.md")),
     ("docs/spec/admission.md", include_str!("../../../docs/spec/admission.md")),
     ("docs/spec/wire.md", include_str!("../../../docs/spec/wire.md")),

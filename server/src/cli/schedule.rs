@@ -3,7 +3,6 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use berth_engine::{Policy, PolicySpec};
 use clap::builder::{BoolishValueParser, RangedU64ValueParser};
 use rand::TryRng as _;
 use rand::rngs::SysRng;
@@ -212,17 +211,18 @@ fn refused<T>(name: &str, reason: &str) -> Result<T, ConfigError> {
 pub async fn run(resolved: Resolved) -> Result<ExitCode, CliError> {
     let Resolved { config, mut options, scheduler_name } = resolved;
     telemetry::start_logging(config.log_format);
+    let kubernetes = config.kubernetes_version;
     let profiles = match &config.scheduler_config {
         Some(path) => {
-            let written = policy::read_configuration(path)?;
+            let written = policy::read_configuration(path, kubernetes)?;
             options.queue = QueueOptions { backoff: backoff_of(&written), ..options.queue };
             options.volume_bind_timeout =
                 volume_timeout_of(&written).unwrap_or(options.volume_bind_timeout);
             options.device_bind_timeout =
                 device_timeout_of(&written).unwrap_or(options.device_bind_timeout);
-            Profiles::load(path)?
+            Profiles::load(path, kubernetes)?
         }
-        None => named(scheduler_name)?,
+        None => Profiles::of_version(&scheduler_name, kubernetes),
     };
     let names: Vec<&str> = profiles.names().collect();
     if !options.hand_off && names.contains(&DEFAULT_SCHEDULER_NAME) {
@@ -235,13 +235,6 @@ pub async fn run(resolved: Resolved) -> Result<ExitCode, CliError> {
     let mode = if options.hand_off { "nominating" } else { "binding" };
     tracing::info!(schedulers = names, leader_election = options.lease.is_some(), "{mode}");
     serve::serve(config, profiles, Some(options)).await
-}
-
-/// The default profile with another name.
-fn named(scheduler_name: String) -> Result<Profiles, CliError> {
-    let spec = PolicySpec { scheduler_name, ..Policy::default().spec().clone() };
-    let policy = Policy::new(spec).map_err(|error| CliError::Request(error.to_string()))?;
-    Ok(Profiles::from(vec![policy]))
 }
 
 fn backoff_of(written: &SchedulerConfiguration) -> Backoff {

@@ -50,7 +50,7 @@ impl ServeArgs {
 /// error; so is a file that cannot be read again.
 pub async fn run(config: Config) -> Result<ExitCode, CliError> {
     telemetry::start_logging(config.log_format);
-    let profiles = load_profiles(&config)?;
+    let profiles = load_profiles(config.scheduler_config.as_deref(), config.kubernetes_version)?;
     serve(config, profiles, None).await
 }
 

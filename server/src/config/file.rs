@@ -10,6 +10,7 @@ use super::read::{choice, not_zero, path, period};
 use super::settings::{Layer as _, config, settings};
 use super::tls::{self, TlsOverrides};
 use super::tracing;
+use super::version;
 use crate::admission::LoadLimits;
 use crate::apiserver::KubeOptions;
 use crate::audit::AuditOptions;
@@ -22,7 +23,7 @@ use crate::extender::ExtenderOptions;
 use crate::net::TlsFiles;
 use crate::service::{ForceDeletion, Limits, SessionLimits};
 use crate::telemetry::{LogFormat, TracingOptions};
-use berth_engine::TieBreak;
+use berth_engine::{KubernetesVersion, TieBreak};
 use clap::ValueEnum;
 use clap::builder::RangedU64ValueParser;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -96,6 +97,16 @@ macro_rules! service_settings {
                 config: Option<PathBuf> = None,
                 shown: "kube-scheduler's default profile",
                 page: "a KubeSchedulerConfiguration, [see below](#the-scheduling-policy).",
+            }
+
+            /// Version of Kubernetes whose kube-scheduler is followed [default: 1.36]
+            #[arg(long, env = "BERTH_KUBERNETES_VERSION", value_name = "VERSION", value_parser = version::parser())]
+            kubernetes_version: Option<KubernetesVersion> {
+                file: "kubernetesVersion" = version::version,
+                config: KubernetesVersion = KubernetesVersion::default(),
+                shown: "`1.36`",
+                page: "the version of Kubernetes whose kube-scheduler is followed, `1.36` or `1.37`; [they \
+                    differ](not-covered.md#by-version) in how volumes are treated.",
             }
 
             /// File in which grants of names, volumes and fences are kept; in memory without it

@@ -1,20 +1,21 @@
 //! The policy of a case: from its own configuration, or the defaults.
 
-use berth_engine::Policy;
+use berth_engine::{KubernetesVersion, Policy};
 
 use super::case::Case;
 use crate::policy;
+use crate::policy::configuration::DEFAULT_SCHEDULER_NAME;
 
-/// The policy that a case configures.
+/// The policy that a case configures, under a version of Kubernetes.
 ///
 /// Errors: the configuration is refused or does not have exactly one profile, which is a defect of the case or of
 /// Berth.
-pub fn policy_of(case: &Case) -> Result<Policy, String> {
+pub fn policy_of(case: &Case, version: KubernetesVersion) -> Result<Policy, String> {
     let Some(config) = &case.config else {
-        return Ok(Policy::default());
+        return Ok(Policy::of_version(DEFAULT_SCHEDULER_NAME, version));
     };
     let mut policies =
-        policy::from_text(&case.id, config.get()).map_err(|error| error.to_string())?;
+        policy::from_text(&case.id, config.get(), version).map_err(|error| error.to_string())?;
     match policies.len() {
         1 => Ok(policies.remove(0)),
         n => Err(format!("has {n} profiles, one is expected")),
@@ -31,7 +32,7 @@ mod tests {
             let case = format!(
                 r#"{{"id": "c", "suite": "s", "config": {config}, "cluster": {{}}, "steps": []}}"#
             );
-            policy_of(&serde_json::from_str(&case).unwrap())
+            policy_of(&serde_json::from_str(&case).unwrap(), KubernetesVersion::V1_36)
         };
         assert_eq!(policy("null").unwrap().spec(), Policy::default().spec());
         let reason = "`c` line 1: couldn't decode as KubeSchedulerConfiguration of `kubescheduler.config.k8s.io/v1`, \

@@ -106,13 +106,13 @@ pub struct DefaultConstraint {
     pub match_label_keys: Vec<String>,
 }
 
-/// Time limit for binding volumes.
+/// Time limit for binding volumes, and how nodes are scored by storage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumeBindingArgs {
     /// Time limit in seconds, ≥ 0.
     pub bind_timeout_seconds: i64,
-    /// Whether a shape was given, which needs a feature gate that is off.
-    pub has_shape: bool,
+    /// The shape, if one was written, which may be empty; refused before Kubernetes 1.37 (S-137-15).
+    pub shape: Option<Vec<ShapePoint>>,
 }
 
 /// Time limits of dynamic resources.
@@ -310,7 +310,7 @@ fn spread(fields: &mut Fields<'_>) -> PluginArgs {
 fn volume_binding(fields: &mut Fields<'_>) -> PluginArgs {
     PluginArgs::VolumeBinding(VolumeBindingArgs {
         bind_timeout_seconds: fields.take("bindTimeoutSeconds", decode::integer).unwrap_or(600),
-        has_shape: fields.take("shape", shape).is_some(),
+        shape: fields.take("shape", shape),
     })
 }
 

@@ -6,16 +6,20 @@ use super::plugins::{self, Expanded, ExtensionPoint};
 use crate::document::Problem;
 use berth_engine::{
     BalancedAllocationArgs, DefaultConstraint, DefaultPreemptionArgs, DynamicResourcesArgs,
-    InterPodAffinityArgs, NodeAffinityArgs, NodeResourcesFitArgs, Plugin, PodTopologySpreadArgs,
-    Policy, PolicyError, PolicySpec, ScoringStrategy, SpreadDefaulting, WhenUnsatisfiable,
+    InterPodAffinityArgs, KubernetesVersion, NodeAffinityArgs, NodeResourcesFitArgs, Plugin,
+    PodTopologySpreadArgs, Policy, PolicyError, PolicySpec, ScoringStrategy, SpreadDefaulting,
+    VolumeBindingArgs, WhenUnsatisfiable,
 };
 
 /// Builds a policy per profile, or returns the first problem of each profile that has one.
-pub(super) fn build(configuration: &SchedulerConfiguration) -> (Vec<Policy>, Vec<Problem>) {
+pub(super) fn build(
+    configuration: &SchedulerConfiguration,
+    kubernetes: KubernetesVersion,
+) -> (Vec<Policy>, Vec<Problem>) {
     let mut policies = Vec::new();
     let mut problems = Vec::new();
     for (i, profile) in configuration.profiles.iter().enumerate() {
-        match policy(profile, &format!("profiles[{i}]")) {
+        match policy(profile, kubernetes, &format!("profiles[{i}]")) {
             Ok(policy) => policies.push(policy),
             Err(found) => problems.extend(found),
         }
@@ -23,7 +27,11 @@ pub(super) fn build(configuration: &SchedulerConfiguration) -> (Vec<Policy>, Vec
     (policies, problems)
 }
 
-fn policy(profile: &Profile, path: &str) -> Result<Policy, Vec<Problem>> {
+fn policy(
+    profile: &Profile,
+    kubernetes: KubernetesVersion,
+    path: &str,
+) -> Result<Policy, Vec<Problem>> {
     let expanded = plugins::expand(&profile.scheduler_name, &profile.plugins).map_err(|error| {
         let field = format!("{path}.plugins.{}", error.field(&profile.plugins));
         vec![Problem::new(field, error.reason)]
@@ -31,6 +39,7 @@ fn policy(profile: &Profile, path: &str) -> Result<Policy, Vec<Problem>> {
     let at = |point| expanded.at(point).to_vec();
     let spec = PolicySpec {
         scheduler_name: profile.scheduler_name.clone(),
+        kubernetes_version: kubernetes,
         pre_enqueue: at(ExtensionPoint::PreEnqueue),
         pre_filter: at(ExtensionPoint::PreFilter),
         filter: at(ExtensionPoint::Filter),
@@ -44,6 +53,7 @@ fn policy(profile: &Profile, path: &str) -> Result<Policy, Vec<Problem>> {
         inter_pod_affinity: inter_pod_affinity(profile),
         default_preemption: default_preemption(profile),
         dynamic_resources: dynamic_resources(profile),
+        volume_binding: volume_binding(profile),
     };
     Policy::new(spec).map_err(|error| vec![locate(profile, path, &error)])
 }
@@ -119,6 +129,17 @@ fn dynamic_resources(profile: &Profile) -> DynamicResourcesArgs {
         return DynamicResourcesArgs::default();
     };
     DynamicResourcesArgs { binding_timeout_seconds: args.binding_timeout_ns / SECOND_NS }
+}
+
+fn volume_binding(profile: &Profile) -> VolumeBindingArgs {
+    match args_of(profile, Plugin::VolumeBinding) {
+        Some((_, PluginArgs::VolumeBinding(args))) => match &args.shape {
+            Some(shape) if !shape.is_empty() => VolumeBindingArgs { shape: shape.clone() },
+            // An empty shape is the default one (S-137-14).
+            _ => VolumeBindingArgs::default(),
+        },
+        _ => VolumeBindingArgs::default(),
+    }
 }
 
 fn default_preemption(profile: &Profile) -> DefaultPreemptionArgs {

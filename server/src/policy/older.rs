@@ -139,12 +139,14 @@ mod tests {
     use berth_engine::{Plugin, PolicySpec, ResourceWeight, ScoringStrategy};
 
     use crate::policy::from_text;
+    use berth_engine::KubernetesVersion;
 
     fn read(version: &str, body: &str) -> Result<PolicySpec, String> {
         let text = format!(
             "apiVersion: kubescheduler.config.k8s.io/{version}\nkind: KubeSchedulerConfiguration\n{body}"
         );
-        let policies = from_text("s.yaml", &text).map_err(|error| error.to_string())?;
+        let policies = from_text("s.yaml", &text, KubernetesVersion::default())
+            .map_err(|error| error.to_string())?;
         Ok(policies[0].spec().clone())
     }
 

@@ -10,7 +10,8 @@ const HEAD: &str = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedu
 
 /// Reads a file whose `body` starts on line 3.
 fn read(body: &str) -> Result<Vec<Policy>, String> {
-    from_text("s.yaml", &format!("{HEAD}{body}")).map_err(|error| error.to_string())
+    from_text("s.yaml", &format!("{HEAD}{body}"), KubernetesVersion::V1_36)
+        .map_err(|error| error.to_string())
 }
 
 fn spec(body: &str) -> PolicySpec {
@@ -36,6 +37,39 @@ fn check_args(plugin: &str, args: &str, expected: &str) {
     check_problems(&body, &expected.replace("{at}", "line 6: `profiles[0].pluginConfig[0].args"));
 }
 
+/// S-137-14, S-137-15
+#[test]
+fn a_shape_of_storage_is_read_since_1_37() {
+    let read = |args: &str| {
+        let body =
+            format!("profiles:\n- pluginConfig:\n  - name: VolumeBinding\n    args: {args}\n");
+        from_text("s", &format!("{HEAD}{body}"), KubernetesVersion::V1_37)
+    };
+    let shape = |args: &str| {
+        let spec = read(args).unwrap().remove(0).spec().clone();
+        assert_eq!(spec.kubernetes_version, KubernetesVersion::V1_37);
+        let points = spec.volume_binding.shape.iter();
+        points.map(|point| (point.utilization, point.score)).collect::<Vec<_>>()
+    };
+    assert_eq!(shape("{}"), [(0, 10), (100, 0)]);
+    assert_eq!(shape("{shape: []}"), [(0, 10), (100, 0)]);
+    assert_eq!(
+        shape("{shape: [{utilization: 0}, {utilization: 40, score: 7}]}"),
+        [(0, 0), (40, 7)]
+    );
+    let points = "[{utilization: 5, score: 11}, {utilization: 5}, {utilization: 101, score: -1}]";
+    let error = read(&format!("{{shape: {points}}}")).unwrap_err().to_string();
+    let problems: Vec<_> = error.lines().skip(1).map(str::trim).collect();
+    let at = "line 6: `profiles[0].pluginConfig[0].args.shape";
+    let expected = [
+        "[0].score`: invalid value `11`: not in valid range [0, 10]",
+        "[1].utilization`: invalid value `5`: values must be sorted in increasing order",
+        "[2].utilization`: invalid value `101`: not in valid range [0, 100]",
+        "[2].score`: invalid value `-1`: not in valid range [0, 10]",
+    ];
+    assert_eq!(problems, expected.map(|reason| format!("{at}{reason}")));
+}
+
 #[test]
 fn an_empty_configuration_is_the_default_profile() {
     assert_eq!(spec(""), PolicySpec::default());
@@ -43,7 +77,7 @@ fn an_empty_configuration_is_the_default_profile() {
     assert_eq!(spec("profiles: [{}]"), PolicySpec::default());
     let json =
         r#"{"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}"#;
-    assert_eq!(from_text("s.json", json).unwrap().len(), 1);
+    assert_eq!(from_text("s.json", json, KubernetesVersion::V1_36).unwrap().len(), 1);
 }
 
 #[test]
@@ -60,12 +94,23 @@ fn another_kind_or_version_is_refused() {
         let expected = format!(
             "`s` line 1: couldn't decode as KubeSchedulerConfiguration of `kubescheduler.config.k8s.io/v1`, got {got}"
         );
-        assert_eq!(from_text("s", text).unwrap_err().to_string(), expected);
+        assert_eq!(
+            from_text("s", text, KubernetesVersion::V1_36).unwrap_err().to_string(),
+            expected
+        );
     }
     assert!(
-        from_text("s", "- a\n").unwrap_err().to_string().contains("expected an object, got a list")
+        from_text("s", "- a\n", KubernetesVersion::V1_36)
+            .unwrap_err()
+            .to_string()
+            .contains("expected an object, got a list")
     );
-    assert!(from_text("s", "a: [\n").unwrap_err().to_string().starts_with("`s` line 1: "));
+    assert!(
+        from_text("s", "a: [\n", KubernetesVersion::V1_36)
+            .unwrap_err()
+            .to_string()
+            .starts_with("`s` line 1: ")
+    );
 }
 
 #[test]
@@ -105,14 +150,15 @@ fn defaults_and_known_fields_are_accepted() {
         "extenders:\n- {urlPrefix: 'http://x', filterVerb: f, prioritizeVerb: p, weight: 1, httpTimeout: 2s, ignorable: true,\n",
         "   managedResources: [{name: example.com/gpu, ignoredByScheduler: true}], tlsConfig: {insecure: true}}\n",
     );
-    let configuration = decode_text("s", &format!("{HEAD}{body}")).unwrap();
+    let configuration =
+        decode_text("s", &format!("{HEAD}{body}"), KubernetesVersion::V1_36).unwrap();
     assert_eq!(configuration.parallelism, 8);
     assert_eq!(configuration.extenders[0].http_timeout_ns, 2_000_000_000);
     assert_eq!(
         configuration.extenders[0].managed_resources,
         [("example.com/gpu".to_owned(), true)]
     );
-    let defaults = decode_text("s", HEAD).unwrap();
+    let defaults = decode_text("s", HEAD, KubernetesVersion::V1_36).unwrap();
     assert_eq!((defaults.parallelism, defaults.percentage_of_nodes_to_score), (16, None));
     assert_eq!((defaults.pod_initial_backoff_seconds, defaults.pod_max_backoff_seconds), (1, 10));
     assert_eq!(defaults.profiles[0].scheduler_name, "default-scheduler");
@@ -200,7 +246,8 @@ fn args_of_each_plugin_are_validated() {
         "VolumeBinding",
         "{bindTimeoutSeconds: -1, shape: [{utilization: 0, score: 0}]}",
         "{at}.bindTimeoutSeconds`: invalid value `-1`: must not be negative
-         {at}.shape`: unexpected field, feature gate StorageCapacityScoring is off",
+         {at}.shape`: unexpected field `shape`, remove it or turn on the feature gate StorageCapacityScoring: it is on with \
+         `kubernetesVersion` 1.37",
     );
     check_args(
         "DynamicResources",
@@ -326,7 +373,8 @@ fn preemption_args_reach_the_policy() {
 #[test]
 fn fields_without_effect_are_reported() {
     let vain = |body: &str| {
-        let (_, vain) = super::read("s", &format!("{HEAD}{body}")).unwrap();
+        let (_, vain) =
+            super::read("s", &format!("{HEAD}{body}"), KubernetesVersion::V1_36).unwrap();
         vain.iter().map(ToString::to_string).collect::<Vec<_>>()
     };
     assert!(
@@ -528,7 +576,7 @@ fn profiles_are_found_by_scheduler_name() {
     assert_eq!(profiles.get("b").unwrap().weight(Plugin::ImageLocality), Some(1));
     assert!(Profiles::default().get("").is_some(), "an absent name is the default one");
     assert!(
-        Profiles::load(Path::new("/nonexistent"))
+        Profiles::load(Path::new("/nonexistent"), KubernetesVersion::V1_36)
             .unwrap_err()
             .to_string()
             .starts_with("cannot read `/nonexistent`: ")

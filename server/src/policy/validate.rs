@@ -6,11 +6,15 @@ use super::extender;
 use super::plugins::ExtensionPoint;
 use super::version::{API_VERSION, Version};
 use crate::document::Problem;
+use berth_engine::KubernetesVersion;
 
 /// Removed plugins that v1 of the configuration refuses by name.
 const REMOVED: [&str; 4] = ["AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"];
 
-pub(super) fn validate(configuration: &SchedulerConfiguration) -> Vec<Problem> {
+pub(super) fn validate(
+    configuration: &SchedulerConfiguration,
+    kubernetes: KubernetesVersion,
+) -> Vec<Problem> {
     let mut problems = globals(configuration);
     for (i, profile) in configuration.profiles.iter().enumerate() {
         let path = format!("profiles[{i}]");
@@ -31,7 +35,7 @@ pub(super) fn validate(configuration: &SchedulerConfiguration) -> Vec<Problem> {
             ));
         }
         problems.extend(plugin_sets(profile, &path));
-        problems.extend(plugin_config(profile, &path));
+        problems.extend(plugin_config(profile, kubernetes, &path));
     }
     problems.extend(queue_sort(&configuration.profiles));
     problems.extend(extender::validate(&configuration.extenders));
@@ -135,7 +139,7 @@ fn plugin_sets(profile: &Profile, path: &str) -> Vec<Problem> {
     problems
 }
 
-fn plugin_config(profile: &Profile, path: &str) -> Vec<Problem> {
+fn plugin_config(profile: &Profile, kubernetes: KubernetesVersion, path: &str) -> Vec<Problem> {
     let mut problems = Vec::new();
     for (i, config) in profile.plugin_config.iter().enumerate() {
         let field = format!("{path}.pluginConfig[{i}]");
@@ -147,7 +151,7 @@ fn plugin_config(profile: &Profile, path: &str) -> Vec<Problem> {
             let reason = format!("duplicate value: repeated config for plugin {}", config.name);
             problems.push(Problem::new(&field, reason));
         }
-        problems.extend(check::validate(&config.args, &format!("{field}.args")));
+        problems.extend(check::validate(&config.args, kubernetes, &format!("{field}.args")));
     }
     problems
 }

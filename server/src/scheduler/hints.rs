@@ -131,6 +131,8 @@ impl Changes {
                 .or(Changes::POD_UPDATED)
                 .or(Changes::DEVICE_CLASS),
             Plugin::VolumeRestrictions => NODE.or(Changes::POD_DELETED).or(Changes::CLAIM),
+            // Any change of a CSINode, while kube-scheduler looks whether a limit rises (S-137-29): a driver that comes
+            // without a limit helps too.
             Plugin::NodeVolumeLimits => NODE
                 .or(Changes::CSI_NODE)
                 .or(Changes::POD_DELETED)

@@ -9,6 +9,7 @@ use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use berth_engine::KubernetesVersion;
 use berth_proto::berth_v1::SessionServiceOpenRequest;
 use berth_server::feed::file::{self, UnknownFields};
 use berth_server::policy::Profiles;
@@ -241,7 +242,9 @@ async fn a_server_answers_as_a_file_does() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn pods_of_several_profiles_are_decided_alike() {
     let configuration = "most-allocated.yaml";
-    let profiles = Profiles::load(&tests().join("data").join(configuration)).expect("profiles");
+    let profiles =
+        Profiles::load(&tests().join("data").join(configuration), KubernetesVersion::default())
+            .expect("profiles");
     let options = ServerOptions { profiles, ..ServerOptions::default() };
     let (server, url) = serve("one-node.yaml", options).await;
     let dump = format!("one-node.yaml --scheduler-config {configuration}");

@@ -7,6 +7,7 @@ mod lifecycle;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use berth_engine::KubernetesVersion;
 use berth_server::conformance::report::{Report, Status};
 use berth_server::conformance::tally::Aspect;
 use berth_server::conformance::{self, Selection};
@@ -36,6 +37,10 @@ const SUITES: [&str; 21] = [
     "taints",
     "volumes",
 ];
+
+/// Every suite about what Kubernetes 1.37 changes.
+const SUITES_OF_1_37: [&str; 3] =
+    ["volume-capacity-scoring", "volume-limit-scaling", "volumes-1.37-mixed"];
 
 /// Every suite about claims for devices.
 const DEVICE_SUITES: [&str; 18] = [
@@ -119,6 +124,31 @@ fn own_cases_about_devices_match() {
     ] {
         assert!(compared(&report, suite, aspect) > 0, "{suite}: {}", aspect.name());
     }
+}
+
+/// The version comes from the folder's name. Under 1.36 the same cases have to differ: no score of VolumeBinding, and no
+/// driver that is missing.
+#[test]
+fn own_cases_of_1_37_match_under_that_version_alone() {
+    let folder = own_corpus().with_file_name("conformance-1.37");
+    let report = conformance::run(&folder, &Selection::default()).unwrap();
+    check_match(&report, &SUITES_OF_1_37);
+    let earlier =
+        Selection { kubernetes_version: Some(KubernetesVersion::V1_36), ..Selection::default() };
+    let report = conformance::run(&folder, &earlier).unwrap();
+    for suite in &report.suites {
+        assert_eq!(suite.status(), Status::Mismatch, "{}", suite.name);
+    }
+}
+
+/// The scores of VolumeBinding and the nodes without a driver, by kube-scheduler with both gates on.
+#[test]
+fn the_recorded_corpus_of_1_37_matches() {
+    let Some(corpus) = recorded::find("conformance-1.37") else { return };
+    let report = conformance::run(&corpus, &Selection::default()).unwrap();
+    check_match(&report, &SUITES_OF_1_37);
+    let n_cases: usize = report.suites.iter().map(|suite| suite.n_cases).sum();
+    assert!(n_cases >= 430, "{n_cases} cases");
 }
 
 /// The devices of each claim on each node, what is written, the expressions and the queueing hints.
@@ -244,7 +274,12 @@ fn unusable_directories_and_files_are_named() {
 
 #[test]
 fn sampling_takes_every_nth_case() {
-    let selection = Selection { suites: vec!["fit".to_owned()], every: 3, n_differences: 1 };
+    let selection = Selection {
+        suites: vec!["fit".to_owned()],
+        every: 3,
+        n_differences: 1,
+        ..Selection::default()
+    };
     let report = conformance::run(&own_corpus(), &selection).unwrap();
     assert_eq!((report.suites.len(), report.suites[0].n_cases, report.sampled_every), (1, 2, 3));
 }

@@ -1,4 +1,4 @@
-//! CSIDriver: whether the driver reports capacity (S-VLB-7).
+//! CSIDriver: whether the driver reports capacity (S-VLB-7), and whether pods need it on their nodes (S-137-20).
 
 use berth_proto::{meta_v1, storage_v1};
 
@@ -13,6 +13,8 @@ pub(crate) struct CsiDriver {
     pub(crate) name: Symbol,
     /// Whether a claim needs a CSIStorageCapacity that is large enough.
     pub(crate) reports_capacity: bool,
+    /// Whether no pod may run on a node without the driver that its volumes need.
+    pub(crate) is_required: bool,
 }
 
 impl Compile for storage_v1::CsiDriver {
@@ -39,6 +41,8 @@ impl CsiDriver {
         CsiDriver {
             name: names.intern(&key.name),
             reports_capacity: spec.is_some_and(|spec| spec.storage_capacity == Some(true)),
+            is_required: spec
+                .is_some_and(|spec| spec.prevent_pod_scheduling_if_missing == Some(true)),
         }
     }
 }

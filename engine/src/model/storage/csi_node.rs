@@ -1,4 +1,4 @@
-//! CSINode: how many volumes each driver can attach to a node (S-VLL-4).
+//! CSINode: the drivers of a node (S-137-21), and how many volumes each can attach to it (S-VLL-4).
 
 use berth_proto::{meta_v1, storage_v1};
 
@@ -7,10 +7,12 @@ use crate::model::key::ObjectKey;
 use crate::model::object::Compile;
 use crate::model::{Model, ModelError};
 
-/// The attach limits of one node.
+/// The drivers and attach limits of one node.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct CsiNode {
     pub(crate) node: Symbol,
+    /// The drivers, sorted, without duplicates.
+    pub(crate) drivers: Box<[Symbol]>,
     /// Limits by driver, without duplicates; a driver without a limit is absent.
     pub(crate) limits: Box<[(Symbol, i32)]>,
 }
@@ -35,12 +37,15 @@ impl CsiNode {
         key: &ObjectKey,
         names: &Interner,
     ) -> Result<CsiNode, ModelError> {
-        let drivers = node.spec.as_ref().map_or(&[][..], |spec| &spec.drivers);
+        let listed = node.spec.as_ref().map_or(&[][..], |spec| &spec.drivers);
+        let mut drivers: Vec<Symbol> = Vec::with_capacity(listed.len());
         let mut limits: Vec<(Symbol, i32)> = Vec::new();
-        for (i, driver) in drivers.iter().enumerate() {
+        for (i, driver) in listed.iter().enumerate() {
             if driver.name.is_empty() {
                 return Err(ModelError::new(format!("spec.drivers[{i}].name"), "is missing"));
             }
+            let name = names.intern(&driver.name);
+            drivers.push(name);
             let Some(limit) = driver.allocatable.as_ref().and_then(|room| room.count) else {
                 continue;
             };
@@ -48,14 +53,19 @@ impl CsiNode {
                 let field = format!("spec.drivers[{i}].allocatable.count");
                 return Err(ModelError::new(field, format!("{limit} is negative")));
             }
-            let name = names.intern(&driver.name);
             match limits.iter_mut().find(|(known, _)| *known == name) {
                 // If two entries have the same name, the later one applies.
                 Some((_, known)) => *known = limit,
                 None => limits.push((name, limit)),
             }
         }
-        Ok(CsiNode { node: names.intern(&key.name), limits: limits.into() })
+        drivers.sort_unstable();
+        drivers.dedup();
+        Ok(CsiNode {
+            node: names.intern(&key.name),
+            drivers: drivers.into(),
+            limits: limits.into(),
+        })
     }
 }
 
@@ -79,6 +89,7 @@ mod tests {
         );
         let node = node.unwrap();
         assert_eq!(*node.limits, [(names.intern("a"), 0)]);
+        assert_eq!(*node.drivers, ["a", "b", "c"].map(|name| names.intern(name)));
         assert!(compile("{}").unwrap().limits.is_empty());
         let error =
             compile(r#"{"spec": {"drivers": [{"name": "a", "allocatable": {"count": -1}}]}}"#);

@@ -22,6 +22,8 @@ pub(crate) struct CsiStorageCapacity {
     pub(crate) topology: Option<Term>,
     /// The largest volume that can be provisioned, in bytes; `None` where the report has no amount.
     pub(crate) largest: Option<i64>,
+    /// All that can be provisioned, in bytes, if the report says so.
+    pub(crate) capacity: Option<i64>,
 }
 
 impl Compile for storage_v1::CsiStorageCapacity {
@@ -61,7 +63,13 @@ impl CsiStorageCapacity {
             topology,
             largest: bytes(capacity.maximum_volume_size.as_ref(), "maximumVolumeSize")?
                 .or(available),
+            capacity: available,
         })
+    }
+
+    /// Namespace and name.
+    pub(crate) fn key(&self) -> (&str, &str) {
+        (&self.namespace, &self.name)
     }
 
     /// A set of labels of which every node of the report has at least one; `None` where it may apply to any node.

@@ -19,13 +19,13 @@ use crate::snapshot::shard::Shard;
 pub(crate) struct Binding<'a> {
     /// Why the pod as a whole is refused, or the attempt fails.
     pub(crate) refusal: Option<Refusal>,
-    snapshot: &'a Snapshot,
+    pub(super) snapshot: &'a Snapshot,
     /// The bound claims in spec order with their volumes; `None` where the volume does not exist.
     bound: Vec<(&'a PersistentVolumeClaim, Option<&'a PersistentVolume>)>,
     /// Claims whose driver provisions for a selected node already, in spec order.
-    selected: Vec<DelayedClaim<'a>>,
+    pub(super) selected: Vec<DelayedClaim<'a>>,
     /// The other claims that wait for their first consumer, smallest request first.
-    open: Vec<DelayedClaim<'a>>,
+    pub(super) open: Vec<DelayedClaim<'a>>,
 }
 
 /// How VolumeBinding's PreFilter ends an attempt.
@@ -125,7 +125,8 @@ impl<'a> Binding<'a> {
                 None => bindings.provisioned.push(name(delayed)),
             }
         }
-        bindings.bound.sort_unstable();
+        // A claim that the pod names twice has its volumes in the order in which they were chosen.
+        bindings.bound.sort_by(|(a, _), (b, _)| a.cmp(b));
         bindings.provisioned.sort_unstable();
         bindings
     }

@@ -1,4 +1,5 @@
-//! Limits: the volumes that a pod would add to each driver on a node. Rules: S-VLL-1 to S-VLL-3, S-VLL-5.
+//! Limits: the volumes that a pod would add to each driver on a node, and the drivers that it needs there. Rules:
+//! S-VLL-1 to S-VLL-3, S-VLL-5, S-137-20 to S-137-25.
 
 use smallvec::SmallVec;
 
@@ -6,8 +7,9 @@ use crate::model::Pod;
 use crate::model::intern::Symbol;
 use crate::model::key::VolumeId;
 use crate::model::volume::PodVolumes;
+use crate::policy::Policy;
 use crate::prepared::volumes::lookup::{CLAIMS, not_found};
-use crate::rows::NodeRow;
+use crate::rows::{NodeRow, RowSet};
 use crate::snapshot::storage::Storage;
 
 /// Facts that NodeVolumeLimits needs.
@@ -17,6 +19,16 @@ pub(crate) struct Limits {
     /// Why the attempt fails: a volume that cannot be identified.
     pub(crate) error: Option<String>,
     pub(crate) demands: SmallVec<[DriverDemand; 1]>,
+    /// Drivers without which the pod may not run on a node, by name; none before v1.37.
+    pub(crate) needs: SmallVec<[NeededDriver; 1]>,
+}
+
+/// A driver that a node has to have.
+#[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct NeededDriver {
+    pub(crate) driver: Symbol,
+    /// Whether only in-tree volumes need it, which are not translated on nodes without a CSINode.
+    pub(crate) is_translated: bool,
 }
 
 /// The volumes of one driver.
@@ -31,9 +43,17 @@ pub(crate) struct DriverDemand {
 
 impl Limits {
     /// Looks up the volumes. Cost: a few lookups for each volume, and one step for each row with pods that share one.
-    pub(super) fn find(storage: &Storage, pod: &Pod, volumes: &PodVolumes) -> Limits {
-        let mut limits = Limits { refusal: None, error: None, demands: SmallVec::new() };
+    pub(super) fn find(
+        storage: &Storage,
+        pod: &Pod,
+        volumes: &PodVolumes,
+        policy: &Policy,
+    ) -> Limits {
+        let mut limits =
+            Limits { refusal: None, error: None, demands: SmallVec::new(), needs: SmallVec::new() };
         let mut wanted = volumes.inline.clone();
+        let mut needed: SmallVec<[(Symbol, bool); 4]> =
+            wanted.iter().map(|volume| (volume.driver, true)).collect();
         for claim in &volumes.claims {
             let key = &claim.key;
             if key.name.is_empty() {
@@ -51,6 +71,7 @@ impl Limits {
                 return limits;
             }
             wanted.extend(storage.counted(known));
+            needed.extend(storage.needed_driver(known));
         }
         // An inline disk is translated only where some node could count it.
         limits.error = volumes.invalid.clone().filter(|_| storage.has_csi_nodes());
@@ -58,7 +79,38 @@ impl Limits {
         wanted.dedup();
         let drivers = wanted.chunk_by(|a, b| a.driver == b.driver);
         limits.demands = drivers.map(|volumes| DriverDemand::of(volumes, storage)).collect();
+        if policy.spec().kubernetes_version.requires_drivers() {
+            limits.needs = NeededDriver::of(needed, storage);
+        }
         limits
+    }
+
+    /// The first driver by name, among those that the pod needs, that a row lacks.
+    pub(crate) fn lacked(&self, storage: &Storage, row: NodeRow) -> Option<Symbol> {
+        let only: RowSet = [row.row()].into_iter().collect();
+        let lacks =
+            |needed: &&NeededDriver| !needed.lacking(storage, row.shard(), &only).is_empty();
+        self.needs.iter().find(lacks).map(|needed| needed.driver)
+    }
+}
+
+impl NeededDriver {
+    /// The required drivers among those of the pod's volumes, each with whether the volume was translated.
+    fn of(mut needed: SmallVec<[(Symbol, bool); 4]>, storage: &Storage) -> SmallVec<[Self; 1]> {
+        // For each driver a volume that was not translated comes first.
+        needed.sort_unstable();
+        needed.dedup_by_key(|(driver, _)| *driver);
+        let required = needed.into_iter().filter(|(driver, _)| storage.requires(*driver));
+        required.map(|(driver, is_translated)| NeededDriver { driver, is_translated }).collect()
+    }
+
+    /// The rows among `rows` that lack the driver (S-137-21, S-137-22).
+    pub(crate) fn lacking(&self, storage: &Storage, shard: usize, rows: &RowSet) -> RowSet {
+        let mut lacking = rows.without(&storage.installed.rows(self.driver, shard));
+        if self.is_translated {
+            lacking.intersect(&storage.installed.with_csi_node(shard));
+        }
+        lacking
     }
 }
 

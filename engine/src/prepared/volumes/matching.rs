@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use crate::model::intern::Symbol;
+use crate::model::storage::csi_storage_capacity::CsiStorageCapacity;
 use crate::model::storage::persistent_volume::PersistentVolume;
 use crate::model::storage::persistent_volume_claim::PersistentVolumeClaim;
 use crate::model::storage::storage_class::StorageClass;
@@ -126,19 +127,36 @@ impl<'a> DelayedClaim<'a> {
         shard: &Shard,
         rows: RowSet,
     ) -> RowSet {
-        let Some(size) = self.size else { return rows };
+        if self.size.is_none() {
+            return rows;
+        }
         let mut roomy = RowSet::EMPTY;
+        self.visit_reports(snapshot, shard, &rows, |_, rows| roomy.union(rows));
+        roomy
+    }
+
+    /// Visits the reports of enough capacity for nodes of `rows`, with the rows that they are for. The order is arbitrary,
+    /// and a row may be left out of all but the first reports by namespace and name under each label of its node.
+    pub(super) fn visit_reports(
+        &self,
+        snapshot: &Snapshot,
+        shard: &Shard,
+        rows: &RowSet,
+        mut visit: impl FnMut(&Arc<CsiStorageCapacity>, &RowSet),
+    ) {
+        let Some(size) = self.size else { return };
         let first = (Arc::from(""), Arc::from(""));
         let reports = &snapshot.storage.capacities;
-        reports.visit(self.class.name, &first, &shard.nodes, &rows, |report, rows| {
+        reports.visit(self.class.name, &first, &shard.nodes, rows, |report, rows| {
             let is_enough = report.largest.is_some_and(|largest| largest >= size);
-            if let Some(topology) = report.topology.as_ref().filter(|_| is_enough) {
-                let open = rows.without(&roomy);
-                roomy.union(&matching_term(topology, &shard.nodes, open, snapshot.model.names()));
-            }
+            let Some(topology) = report.topology.as_ref().filter(|_| is_enough) else {
+                return RowSet::EMPTY;
+            };
+            let names = snapshot.model.names();
+            let roomy = matching_term(topology, &shard.nodes, *rows, names);
+            visit(report, &roomy);
             roomy
         });
-        roomy
     }
 
     /// The first key in the order of free volumes that may suit this claim.

@@ -186,7 +186,7 @@ fn unbound(
         }
         bindings.provisioned.push(metadata(claim).name.clone());
     }
-    bindings.bound.sort();
+    bindings.bound.sort_by(|(a, _), (b, _)| a.cmp(b));
     bindings.provisioned.sort();
     Ok(Ok(bindings))
 }

@@ -28,7 +28,8 @@ fn limits(config: &Config) -> Limits {
 #[test]
 fn every_field_is_read() {
     let written = read(concat!(
-        "grpcAddress: 0.0.0.0:1\nhttpAddress: '[::1]:2'\nclusterFiles: [a.json, /b.yaml]\nschedulerConfig: s.yaml\nledger: l.redb\n",
+        "grpcAddress: 0.0.0.0:1\nhttpAddress: '[::1]:2'\nclusterFiles: [a.json, /b.yaml]\nschedulerConfig: s.yaml\n",
+        "kubernetesVersion: 1.37\nledger: l.redb\n",
         "respectFences: false\nforceDeletion: owner\n",
         "insecure: true\nworkerThreads: 3\ntieBreak: {rule: lexicographic, seed: 9}\nlogFormat: json\n",
         "maxMessageBytes: 1024\ndrainGracePeriod: 1m30s\n",
@@ -48,6 +49,7 @@ fn every_field_is_read() {
             kube_silence_timeout: Some(Duration::from_secs(60)),
         },
         scheduler_config: Some("/etc/berth/s.yaml".into()),
+        kubernetes_version: Some(KubernetesVersion::V1_37),
         ledger: Some("/etc/berth/l.redb".into()),
         respect_fences: Some(false),
         force_deletion: Some(ForceDeletion::Owner),
@@ -86,6 +88,7 @@ fn every_mistake_names_line_and_field() {
         "grpcAddress: localhost\nworkerThreads: 0\ntieBreak: {rule: random, sed: 1}\nlogFormat: xml\n",
         "maxMessageBytes: -1\ndrainGracePeriod: -5s\ngrpcPort: 1\ninsecure: yep\ninsecure: false\n",
         "maxSessions: 0\nmaxSessionChanges: many\nsessionIdleTimeout: 0s\nassumeTtl: -1s\n",
+        "kubernetesVersion: 1.35\n",
     ))
     .unwrap_err();
     for expected in [
@@ -103,10 +106,11 @@ fn every_mistake_names_line_and_field() {
         "line 13: `maxSessionChanges`: expected an integer, got a string",
         "line 14: `sessionIdleTimeout`: must be greater than 0",
         "line 15: `assumeTtl`: must not be negative",
+        "line 16: `kubernetesVersion`: `1.35` is not one of `1.36`, `1.37`",
     ] {
         assert!(error.contains(expected), "{expected}\nis not in\n{error}");
     }
-    assert!(error.starts_with("`berth.yaml` has 14 problems:"), "{error}");
+    assert!(error.starts_with("`berth.yaml` has 15 problems:"), "{error}");
 }
 
 #[test]

@@ -3,16 +3,24 @@
 use super::{DefaultConstraint, FitArgs, PluginArgs, PodTopologySpreadArgs, SECOND_NS};
 use crate::document::Problem;
 use crate::policy::syntax;
-use berth_engine::{ResourceWeight, ShapePoint};
+use berth_engine::{KubernetesVersion, ResourceWeight, ShapePoint};
 
 const PERCENT: &str = "not in valid range [0, 100]";
 /// Reason for a resource without a name. Not a rule of upstream, which scores it as one that no node has.
 const NO_NAME: &str = "required value: a resource needs a name";
 
-/// Problems that configuration validation finds. `path` is the path of the arguments.
+/// Reason for a shape of VolumeBinding before Kubernetes 1.37 (S-137-15), and what to do about it.
+const NO_SHAPE: &str = "unexpected field `shape`, remove it or turn on the feature gate StorageCapacityScoring: it is on \
+                        with `kubernetesVersion` 1.37";
+
+/// Problems that configuration validation finds under a version of Kubernetes. `path` is the path of the arguments.
 ///
 /// NodeResourcesFit is checked separately: see [`fit`].
-pub(in crate::policy) fn validate(args: &PluginArgs, path: &str) -> Vec<Problem> {
+pub(in crate::policy) fn validate(
+    args: &PluginArgs,
+    version: KubernetesVersion,
+    path: &str,
+) -> Vec<Problem> {
     let at = |field: &str, reason: String| Problem::new(format!("{path}.{field}"), reason);
     let mut problems = Vec::new();
     match args {
@@ -52,11 +60,12 @@ pub(in crate::policy) fn validate(args: &PluginArgs, path: &str) -> Vec<Problem>
                 let reason = invalid(args.bind_timeout_seconds, "must not be negative");
                 problems.push(at("bindTimeoutSeconds", reason));
             }
-            if args.has_shape {
-                problems.push(at(
-                    "shape",
-                    "unexpected field, feature gate StorageCapacityScoring is off".to_owned(),
-                ));
+            match &args.shape {
+                Some(points) if version.scores_storage() => {
+                    problems.extend(shape(points, &format!("{path}.shape"), STORAGE_SHAPE));
+                }
+                Some(_) => problems.push(at("shape", NO_SHAPE.to_owned())),
+                None => {}
             }
         }
         PluginArgs::DynamicResources(args) => {
@@ -111,7 +120,12 @@ pub(in crate::policy) fn fit(args: &FitArgs, path: &str) -> Vec<Problem> {
         }
         ("RequestedToCapacityRatio", None) => problems.push(at(ratio, "required value".to_owned())),
         ("RequestedToCapacityRatio", Some(points)) => {
-            problems.extend(shape(points, &format!("{path}.{ratio}.shape")));
+            let field = format!("{ratio}.shape");
+            if points.is_empty() {
+                let reason = "required value: at least one point must be specified";
+                problems.push(at(field.clone(), reason.to_owned()));
+            }
+            problems.extend(shape(points, &format!("{path}.{field}"), RATIO_SHAPE));
         }
         (other, _) => {
             let reason = format!(
@@ -123,24 +137,34 @@ pub(in crate::policy) fn fit(args: &FitArgs, path: &str) -> Vec<Problem> {
     problems
 }
 
-fn shape(points: &[ShapePoint], path: &str) -> Vec<Problem> {
+/// Reasons for an utilization and a score out of range, and for points out of order.
+type ShapeReasons = [&'static str; 3];
+
+const RATIO_SHAPE: ShapeReasons = [
+    "not in valid range [0-100]",
+    "not in valid range [0-10]",
+    "utilization values must be sorted in increasing order",
+];
+
+/// Rule: S-137-15.
+const STORAGE_SHAPE: ShapeReasons =
+    [PERCENT, "not in valid range [0, 10]", "values must be sorted in increasing order"];
+
+fn shape(points: &[ShapePoint], path: &str, reasons: ShapeReasons) -> Vec<Problem> {
+    let [no_utilization, no_score, no_order] = reasons;
     let mut problems = Vec::new();
-    if points.is_empty() {
-        problems.push(Problem::new(path, "required value: at least one point must be specified"));
-    }
+    let mut at = |i: usize, field: &str, value: i64, reason: &str| {
+        problems.push(Problem::new(format!("{path}[{i}].{field}"), invalid(value, reason)));
+    };
     for (i, point) in points.iter().enumerate() {
         if !(0..=100).contains(&point.utilization) {
-            let reason = invalid(point.utilization, "not in valid range [0-100]");
-            problems.push(Problem::new(format!("{path}[{i}].utilization"), reason));
+            at(i, "utilization", point.utilization, no_utilization);
         }
         if !(0..=10).contains(&point.score) {
-            let reason = invalid(point.score, "not in valid range [0-10]");
-            problems.push(Problem::new(format!("{path}[{i}].score"), reason));
+            at(i, "score", point.score, no_score);
         }
         if i > 0 && points[i - 1].utilization >= point.utilization {
-            let reason =
-                invalid(point.utilization, "utilization values must be sorted in increasing order");
-            problems.push(Problem::new(format!("{path}[{i}].utilization"), reason));
+            at(i, "utilization", point.utilization, no_order);
         }
     }
     problems

@@ -145,10 +145,10 @@ fn compared_data(compared: engine::Compared, constraints: &mut Constraints) -> O
         Compared::ExclusiveClaim { claim, pods } => {
             volume_use(String::new(), claim.to_string(), &pods)
         }
+        Compared::NeededDriver { driver } => Wire::NeededDriver(driver.to_string()),
         Compared::VolumeLimit { driver, asked, in_use, limit, holders } => {
             let (driver, holders) = (driver.to_string(), holders_of(&holders));
-            let fields = wire::VolumeLimitComparison { driver, asked, in_use, limit, holders };
-            Wire::VolumeLimit(fields)
+            Wire::VolumeLimit(wire::VolumeLimitComparison { driver, asked, in_use, limit, holders })
         }
         Compared::Claim { claim, class, standing } => {
             Wire::Claim(claim_data(&claim, &class, standing))

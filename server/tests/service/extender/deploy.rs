@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use berth_engine::KubernetesVersion;
 use berth_server::config::{Config, Overrides};
 use berth_server::policy::{Profiles, decode_text};
 
@@ -15,7 +16,8 @@ fn scheduler_configurations_are_read() {
     let check = |name: &str, is_capable: bool, binds: bool, manages: &[(&str, bool)]| {
         let path = deploy(name);
         let text = std::fs::read_to_string(&path).unwrap();
-        let configuration = decode_text(name, &text).unwrap_or_else(|error| panic!("{error}"));
+        let configuration = decode_text(name, &text, KubernetesVersion::default())
+            .unwrap_or_else(|error| panic!("{error}"));
         let [extender] = &configuration.extenders[..] else { panic!("{name}: one extender") };
         let manages: Vec<(String, bool)> =
             manages.iter().map(|(name, ignored)| ((*name).to_owned(), *ignored)).collect();
@@ -29,7 +31,8 @@ fn scheduler_configurations_are_read() {
         assert_eq!(extender.managed_resources, manages, "{name}");
         assert!(extender.weight > 0 && extender.http_timeout_ns >= 1_000_000_000, "{name}");
         // The only part without effect is the extender itself, which Berth does not call.
-        Profiles::load(&path).unwrap_or_else(|error| panic!("{error}"));
+        Profiles::load(&path, KubernetesVersion::default())
+            .unwrap_or_else(|error| panic!("{error}"));
     };
     check("node-cache-capable.yaml", true, false, &[]);
     check("whole-nodes.yaml", false, false, &[]);
