@@ -4,6 +4,8 @@
 mod affinity;
 mod at;
 pub(crate) mod comparison;
+mod device_text;
+mod devices;
 mod exclusive;
 mod labels;
 mod limits;
@@ -20,7 +22,7 @@ mod zones;
 
 use std::sync::Arc;
 
-use crate::filter::Filter;
+use crate::filter::{Filter, Scope};
 use crate::plan::counted::Filtering;
 use crate::plugin::Plugin;
 use crate::rows::NodeRow;
@@ -35,6 +37,7 @@ pub(crate) struct Accountant<'p, 'a> {
     /// The constraints that filter, in the demand's order.
     spread: Vec<Arc<SpreadAccount>>,
     affinity: affinity::Shared,
+    device_holders: devices::Holders,
     /// The first few names to which required node affinity narrows the nodes.
     narrowed_to: Vec<Arc<str>>,
 }
@@ -45,6 +48,7 @@ impl<'p, 'a> Accountant<'p, 'a> {
             plan,
             spread: spread::accounts(plan),
             affinity: affinity::Shared::of(plan),
+            device_holders: devices::Holders::default(),
             narrowed_to: names::narrowed_to(plan),
         }
     }
@@ -103,11 +107,14 @@ impl<'p, 'a> Accountant<'p, 'a> {
                 Plugin::VolumeZone => zones::compare(plan, at),
                 Plugin::PodTopologySpread => spread::compare(plan, &self.spread, at),
                 Plugin::InterPodAffinity => affinity::compare(plan, &mut self.affinity, at),
+                Plugin::DynamicResources if filter.scope == Scope::Request => {
+                    devices::allocated(plan, at)
+                }
+                Plugin::DynamicResources => devices::compare(plan, &mut self.device_holders, at),
                 Plugin::NodeDeclaredFeatures => names::features(plan, at),
                 // Plugins without a filter.
                 Plugin::SchedulingGates
                 | Plugin::PrioritySort
-                | Plugin::DynamicResources
                 | Plugin::DefaultPreemption
                 | Plugin::NodeResourcesBalancedAllocation
                 | Plugin::ImageLocality

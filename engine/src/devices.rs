@@ -3,8 +3,9 @@
 //!
 //! Read in this order: `claims` (the claims of a pod, and which of them have to be allocated), `asked` (what they ask
 //! for), `sight` (the devices that a node sees), `search` (the first devices that satisfy everything, in
-//! kube-scheduler's order), `fit` (the same told from bits, for the most common claims), `result` (the allocation that is written). The other files each have one condition on a
-//! device: `capacity`, `counters`, `constraint`.
+//! kube-scheduler's order), `fit` (the same told from bits, for the most common claims), `result` (the allocation that
+//! is written), `stock` (how many devices each request could take, for people who ask). The other files each have one
+//! condition on a device: `capacity`, `counters`, `constraint`.
 
 pub(crate) mod asked;
 pub(crate) mod binding;
@@ -21,6 +22,7 @@ pub(crate) mod pre_bind;
 pub(crate) mod result;
 pub(crate) mod search;
 pub(crate) mod sight;
+pub(crate) mod stock;
 
 /// An error that ends the whole attempt, as kube-scheduler words it.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -33,8 +33,8 @@ mod rows;
 mod hash;
 
 pub use account::comparison::{
-    ClaimStanding, Compared, Comparison, LabelSource, NodeAccount, ResourceHolder, ScoreAccount,
-    SpreadAccount,
+    ClaimStanding, Compared, Comparison, DeviceAccount, DeviceHolder, LabelSource, NodeAccount,
+    ResourceHolder, ScoreAccount, SpreadAccount,
 };
 pub use account::wording::{Rounding, amount_text};
 pub use admission::{

@@ -201,6 +201,42 @@ pub enum Compared {
         /// The value on the node; `None` where it lacks the label.
         found: Option<Arc<str>>,
     },
+    /// Devices for a request of a claim.
+    Devices(Box<DeviceAccount>),
+    /// A constraint across devices of a claim, beside the devices that each request could take.
+    DeviceConstraint {
+        /// Name of the claim, in the pod's namespace.
+        claim: Arc<str>,
+        /// The constraint, for example `matchAttribute numa`.
+        constraint: Arc<str>,
+        /// Number of devices that the constraint is about.
+        asked: i64,
+        /// The most devices that could satisfy it.
+        found: i64,
+    },
+    /// All requests together, where each of them could be satisfied.
+    DevicesTogether,
+    /// A pool of devices that the node sees, whose slices contradict each other.
+    InvalidDevicePool {
+        /// The driver.
+        driver: Arc<str>,
+        /// The pool's name.
+        pool: Arc<str>,
+    },
+    /// A claim of the pod that is allocated already.
+    AllocatedClaim {
+        /// Name of the claim, in the pod's namespace.
+        claim: Arc<str>,
+        /// The nodes that can use its devices, as requirements on labels; empty if that is not it.
+        needs: Arc<str>,
+    },
+    /// The claim for extended resources that an earlier attempt left.
+    LeftoverClaim,
+    /// An extended resource that neither the node nor a class of devices provides.
+    NoDeviceClass {
+        /// Name of the resource.
+        resource: Arc<str>,
+    },
     /// A feature that the pod's spec needs and nodes declare.
     Feature {
         /// Name of the feature.
@@ -335,4 +371,45 @@ pub struct ScoreAccount {
     pub weight: i64,
     /// The facts of pod and node that the raw score was computed from, a line each.
     pub basis: Vec<String>,
+}
+
+/// The devices of a node for one request, or for one alternative of it. Each number counts devices among those of the
+/// number before.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceAccount {
+    /// Name of the claim, in the pod's namespace; empty for the claim that stands for extended resources.
+    pub claim: Arc<str>,
+    /// `REQUEST` or `REQUEST/SUBREQUEST`.
+    pub request: Arc<str>,
+    /// The class of devices.
+    pub class: Arc<str>,
+    /// Number of devices that are needed; `None` means all that the node has.
+    pub asked: Option<i64>,
+    /// Devices that the node sees.
+    pub n_seen: i64,
+    /// Devices that the class selects.
+    pub n_of_class: i64,
+    /// Devices that the request selects.
+    pub n_selected: i64,
+    /// Devices with the capacity that is asked for, if nobody else used them.
+    pub n_with_capacity: i64,
+    /// Devices whose taints are tolerated.
+    pub n_tolerated: i64,
+    /// Devices whose pool has enough of its shared counters left.
+    pub n_drawable: i64,
+    /// Devices that are free, or have enough left for a further share.
+    pub n_left: i64,
+    /// The request's selector that refuses most devices of the class, if any refuses one.
+    pub selector: Option<Arc<str>>,
+    /// The first devices that others hold; at most three.
+    pub holders: Vec<DeviceHolder>,
+}
+
+/// A device and the claim that holds it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceHolder {
+    /// Name of the device, in its pool.
+    pub device: Arc<str>,
+    /// `NAMESPACE/NAME` of the claim.
+    pub claim: Arc<str>,
 }

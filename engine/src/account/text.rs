@@ -36,6 +36,11 @@ impl Comparison {
             Compared::NeededDriver { .. } => "CSI driver".into(),
             Compared::VolumeLimit { .. } => "volume limit".into(),
             Compared::VolumeZone { .. } => "volume zone".into(),
+            Compared::Devices(_) | Compared::DevicesTogether => "devices".into(),
+            Compared::DeviceConstraint { .. } => "constraint".into(),
+            Compared::InvalidDevicePool { .. } => "device pool".into(),
+            Compared::AllocatedClaim { .. } | Compared::LeftoverClaim => "device claim".into(),
+            Compared::NoDeviceClass { .. } => "extended resource".into(),
             Compared::Feature { .. } => "feature".into(),
             Compared::Nominated { .. } => "nominated pods".into(),
         }
@@ -79,6 +84,15 @@ impl Comparison {
             Compared::VolumeZone { claim, key, values, .. } => {
                 format!("{claim} is in {key} {}", values.join(" or "))
             }
+            Compared::Devices(account) => account.subject(),
+            Compared::DeviceConstraint { claim, constraint, asked, .. } => {
+                format!("claim {claim}: {constraint} of {asked} devices")
+            }
+            Compared::DevicesTogether => "for all requests together".into(),
+            Compared::InvalidDevicePool { driver, pool } => format!("{driver}/{pool}"),
+            Compared::AllocatedClaim { claim, .. } => format!("{claim} is allocated"),
+            Compared::LeftoverClaim => "for extended resources is left from before".into(),
+            Compared::NoDeviceClass { resource } => resource.to_string(),
             Compared::Feature { name } => (*name).to_owned(),
             Compared::Taint { .. }
             | Compared::Cordon
@@ -140,6 +154,16 @@ impl Comparison {
                 if self.is_met { "installed" } else { "not installed" }.to_owned()
             }
             Compared::Claim { standing, .. } => standing.text(),
+            Compared::Devices(account) => account.found(),
+            Compared::DeviceConstraint { found, .. } => format!("at most {found} go together"),
+            Compared::DevicesTogether => "no choice satisfies all of them".into(),
+            Compared::InvalidDevicePool { .. } => "its slices contradict each other".into(),
+            Compared::AllocatedClaim { needs, .. } if needs.is_empty() => {
+                if self.is_met { "usable" } else { "its devices are not ready" }.to_owned()
+            }
+            Compared::AllocatedClaim { needs, .. } => format!("usable on {needs}"),
+            Compared::LeftoverClaim => String::new(),
+            Compared::NoDeviceClass { .. } => "neither the node nor a class provides it".into(),
             Compared::Feature { .. } => {
                 if self.is_met { "declared" } else { "not declared" }.to_owned()
             }

@@ -48,7 +48,7 @@ fn standing(on_row: &ClaimOnRow<'_>, names: &Interner) -> ClaimStanding {
 }
 
 /// A selector of nodes in words: requirements joined by `,` and terms by ` or `.
-fn words(selector: &NodeSelector, names: &Interner) -> Arc<str> {
+pub(super) fn words(selector: &NodeSelector, names: &Interner) -> Arc<str> {
     let terms: Vec<String> = selector.terms.iter().map(|term| term_words(term, names)).collect();
     if terms.is_empty() { "no label at all".into() } else { terms.join(" or ").into() }
 }

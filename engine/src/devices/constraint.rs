@@ -28,7 +28,7 @@ impl<'a> ConstraintState<'a> {
 
     /// Whether the constraint allows a further device; it then counts the device.
     pub(super) fn add(&mut self, asking: For<'a>, device: &'a Device) -> bool {
-        if !self.concerns(asking) {
+        if !concerns(self.constraint, asking) {
             return true;
         }
         match &self.constraint.rule {
@@ -59,7 +59,7 @@ impl<'a> ConstraintState<'a> {
 
     /// Gives a device back.
     pub(super) fn remove(&mut self, asking: For<'a>) {
-        if self.concerns(asking) {
+        if concerns(self.constraint, asking) {
             self.n_devices = self.n_devices.saturating_sub(1);
             // The value of another device of the request is forgotten, too (S-DRA-58).
             self.forget(asking.request);
@@ -69,17 +69,16 @@ impl<'a> ConstraintState<'a> {
     fn forget(&mut self, request: &str) {
         self.last.retain(|(known, _)| *known != request);
     }
+}
 
-    /// Whether the constraint applies to devices of a request (S-DRA-55).
-    fn concerns(&self, asking: For<'_>) -> bool {
-        let names = &self.constraint.requests;
-        let is_alternative = |name: &str| {
-            let parts = name.split_once('/').zip(asking.alternative);
-            parts.is_some_and(|((request, alternative), asked)| {
-                request == asking.request && alternative == asked
-            })
-        };
-        names.is_empty()
-            || names.iter().any(|name| **name == *asking.request || is_alternative(name))
-    }
+/// Whether a constraint applies to devices of a request (S-DRA-55).
+pub(super) fn concerns(constraint: &DeviceConstraint, asking: For<'_>) -> bool {
+    let names = &constraint.requests;
+    let is_alternative = |name: &str| {
+        let parts = name.split_once('/').zip(asking.alternative);
+        parts.is_some_and(|((request, alternative), asked)| {
+            request == asking.request && alternative == asked
+        })
+    };
+    names.is_empty() || names.iter().any(|name| **name == *asking.request || is_alternative(name))
 }

@@ -12,6 +12,7 @@ use super::extended::ExtendedAsked;
 use super::result::Written;
 use super::search::{Found, Picked, search};
 use super::sight::Sight;
+use super::stock::{NodeStock, stock};
 use crate::model::Model;
 use crate::model::device::assigned::{AssignedClaim, AssignedDevices, AssignedExtended};
 use crate::model::device::claim::ResourceClaim;
@@ -93,6 +94,34 @@ impl<'a> Searched<'_, 'a> {
         // A selector that cannot be written is an error, and nothing else of the allocation can be one.
         self.allocations(&given, &all, viewer)?;
         Ok(Outcome::Gives(given))
+    }
+
+    /// What the node of a row has for each request; `None` where nothing can be counted.
+    pub(crate) fn stock(self, shard: &Shard, row: usize) -> Option<NodeStock<'a>> {
+        let viewer = self.viewer(shard, row)?;
+        let asked = self.claims.asked.as_ref().ok()?;
+        let extended = self.extended_on(shard, row).ok()?;
+        let requests = extended.as_ref().map(|extended| extended.compile(self.model));
+        let special = self.special(requests.as_deref()).ok()?;
+        let all: Vec<&Asked<'_>> = asked.iter().chain(&special).collect();
+        let sight = Sight::of(self.devices, viewer).ok()?;
+        stock(&all, &sight, self.devices, viewer).ok()
+    }
+
+    /// The requested extended resources that a node has none of and no class provides.
+    pub(crate) fn unprovided(
+        self,
+        shard: &Shard,
+        row: usize,
+    ) -> impl Iterator<Item = &'a Arc<str>> {
+        let extended = self.claims.extended.iter();
+        let resources = extended.flat_map(|extended| &extended.resources);
+        resources
+            .filter(move |resource| {
+                let column = shard.nodes.allocatable.scalar(resource.symbol);
+                resource.class.is_none() && column.is_none_or(|column| column[row] <= 0)
+            })
+            .map(|resource| resource.name)
     }
 
     /// The devices as they are written for the node of a row.

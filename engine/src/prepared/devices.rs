@@ -1,7 +1,7 @@
 //! Devices: the claims of a request's pod, and what the nodes give to them.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use smallvec::SmallVec;
 
@@ -9,6 +9,7 @@ use crate::devices::Fatal;
 use crate::devices::claims::PodClaims;
 use crate::devices::fit::{Answer, Fit, Single};
 use crate::devices::outcome::{Lack, Outcome, Searched, unavailable};
+use crate::devices::stock::NodeStock;
 use crate::model::device::assigned::AssignedDevices;
 use crate::model::device::claim::ResourceClaim;
 use crate::model::device::shape::ClaimShapeId;
@@ -154,6 +155,16 @@ impl<'a> Found<'a> {
                 None
             }
         }
+    }
+
+    /// What a row has for each request; `None` where nothing can be counted.
+    pub(crate) fn stock(&self, shard: &Shard, row: usize) -> Option<NodeStock<'a>> {
+        self.searched().stock(shard, row)
+    }
+
+    /// The requested extended resources that a row has none of and no class provides.
+    pub(crate) fn unprovided(&self, shard: &Shard, row: usize) -> impl Iterator<Item = Arc<str>> {
+        self.searched().unprovided(shard, row).cloned()
     }
 
     /// The raw score of a row (S-DRA-90).

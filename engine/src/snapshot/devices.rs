@@ -115,7 +115,6 @@ impl Devices {
     }
 
     /// Every claim, by namespace and name.
-    #[cfg(test)]
     pub(crate) fn claims(&self) -> impl Iterator<Item = &Arc<ResourceClaim>> {
         self.claims.values()
     }

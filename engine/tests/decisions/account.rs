@@ -1,6 +1,8 @@
 //! Accounts: what each plugin compared agrees with its verdict, on random clusters and on a recorded one. Examples have
 //! exact numbers.
 
+mod devices;
+
 use std::collections::BTreeSet;
 
 use berth_engine::{

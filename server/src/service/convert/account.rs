@@ -98,7 +98,12 @@ fn compared_data(compared: engine::Compared, constraints: &mut Constraints) -> O
         Compared::Cordon
         | Compared::Fence
         | Compared::NoTerm { .. }
-        | Compared::UnknownClaim { .. } => return None,
+        | Compared::UnknownClaim { .. }
+        | Compared::DevicesTogether
+        | Compared::InvalidDevicePool { .. }
+        | Compared::AllocatedClaim { .. }
+        | Compared::LeftoverClaim
+        | Compared::NoDeviceClass { .. } => return None,
         Compared::Resource { resource, asked, free, allocatable, holders, n_holders } => {
             let (resource, holders) = (resource.to_string(), holders_of(&holders));
             let fields =
@@ -141,6 +146,29 @@ fn compared_data(compared: engine::Compared, constraints: &mut Constraints) -> O
             let of = affinity(kind, &topology_key, domain, n_terms);
             Wire::Affinity(wire::AffinityComparison { pods: keys(&pods), ..of })
         }
+        Compared::Devices(account) => Wire::Devices(device_data(*account)),
+        Compared::DeviceConstraint { claim, constraint, asked, found } => {
+            let (claim, constraint) = (claim.to_string(), constraint.to_string());
+            let fields = wire::DeviceConstraintComparison { claim, constraint, asked, found };
+            Wire::DeviceConstraint(fields)
+        }
+        Compared::Disk { .. }
+        | Compared::ExclusiveClaim { .. }
+        | Compared::NeededDriver { .. }
+        | Compared::VolumeLimit { .. }
+        | Compared::Claim { .. }
+        | Compared::VolumeZone { .. } => return volume_data(compared),
+        Compared::Feature { name } => Wire::Feature(name.to_owned()),
+        Compared::Nominated { pods } => {
+            Wire::NominatedPods(wire::NominatedPods { pods: keys(&pods) })
+        }
+    })
+}
+
+/// Comparisons about volumes.
+fn volume_data(compared: engine::Compared) -> Option<Wire> {
+    use engine::Compared;
+    Some(match compared {
         Compared::Disk { disk, pods } => volume_use(disk.to_string(), String::new(), &pods),
         Compared::ExclusiveClaim { claim, pods } => {
             volume_use(String::new(), claim.to_string(), &pods)
@@ -158,11 +186,30 @@ fn compared_data(compared: engine::Compared, constraints: &mut Constraints) -> O
             let (values, found) = (texts(&values), text(found));
             Wire::VolumeZone(wire::VolumeZoneComparison { claim, key, values, found })
         }
-        Compared::Feature { name } => Wire::Feature(name.to_owned()),
-        Compared::Nominated { pods } => {
-            Wire::NominatedPods(wire::NominatedPods { pods: keys(&pods) })
-        }
+        _ => return None,
     })
+}
+
+fn device_data(account: engine::DeviceAccount) -> wire::DeviceComparison {
+    let holder = |holder: &engine::DeviceHolder| wire::DeviceHolder {
+        device: holder.device.to_string(),
+        claim: holder.claim.to_string(),
+    };
+    wire::DeviceComparison {
+        claim: account.claim.to_string(),
+        request: account.request.to_string(),
+        device_class: account.class.to_string(),
+        asked: account.asked,
+        seen: account.n_seen,
+        of_class: account.n_of_class,
+        selected: account.n_selected,
+        with_capacity: account.n_with_capacity,
+        tolerated: account.n_tolerated,
+        drawable: account.n_drawable,
+        left: account.n_left,
+        selector: text(account.selector).unwrap_or_default(),
+        holders: account.holders.iter().map(holder).collect(),
+    }
 }
 
 fn label(
