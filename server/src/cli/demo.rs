@@ -1,6 +1,7 @@
 //! `berth demo`: the whole service on a synthetic cluster, in one command.
 
 mod compare;
+mod gpus;
 mod load;
 mod progress;
 mod story;
@@ -26,9 +27,12 @@ use crate::config::{Config, Overrides};
 use crate::net::ListenError;
 use crate::runtime::{Limits, LoadLimits, Server, ServerOptions, StartError};
 use connections::N_CONNECTIONS;
+use gpus::Asking;
 use load::{Method, Run};
 use progress::Progress;
 
+/// Pods to place without `--gpus`.
+const DEFAULT_PODS: u32 = 25_000;
 /// Pods placed by one call each: enough for a stable 99th percentile, few enough to finish soon.
 const MAX_UNARY_PODS: usize = 5_000;
 /// Limit of the time that a call of the demo waits in the server's queue.
@@ -41,9 +45,12 @@ pub struct DemoArgs {
     /// Nodes of the cluster
     #[arg(long, value_name = "N", default_value_t = 5_000, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     nodes: u32,
-    /// Pods to place
-    #[arg(long, value_name = "N", default_value_t = 25_000, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    pods: u32,
+    /// Pods to place [default: 25000; with --gpus one for each node]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pods: Option<u32>,
+    /// Give each node eight GPUs, half of them in use, and place pods with claims for GPUs
+    #[arg(long)]
+    gpus: bool,
     /// Seed of cluster and workload
     #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true, value_parser = parse_seed)]
     seed: u64,
@@ -96,24 +103,50 @@ async fn story(args: &DemoArgs, server: &Server) -> Result<ExitCode, CliError> {
         server.http_address()
     ))?;
     let client = Client::connect(&url, N_CONNECTIONS).await.map_err(failed)?;
-
-    let spec =
-        WorkloadSpec { n_pods: index(args.pods), seed: args.seed, ..WorkloadSpec::default() };
+    if args.gpus {
+        return story_of_gpus(args, server, &client).await;
+    }
+    let n_pods = index(args.pods.unwrap_or(DEFAULT_PODS));
+    let spec = WorkloadSpec { n_pods, seed: args.seed, ..WorkloadSpec::default() };
     let pods = workload::generate(&spec);
     feed(args, &client, &pods).await?;
     let example = pods.first().cloned();
+    let has_errors = place_all(&client, pods).await?;
+    account(&client, example).await?;
+    compare(args).await?;
+    Ok(if has_errors { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// The same with GPUs: decisions are timed first, and a pod that fits nowhere is explained in the end.
+async fn story_of_gpus(
+    args: &DemoArgs,
+    server: &Server,
+    client: &Client,
+) -> Result<ExitCode, CliError> {
+    let n_nodes = index(args.nodes);
+    let asking = Asking::new(index(args.pods.unwrap_or(args.nodes)), n_nodes);
+    let objects = asking.objects(n_nodes);
+    let what = format!("{} with {}", nodes(n_nodes), gpus::counts(n_nodes));
+    feed_changes(client, objects, &what).await?;
+    let measured = asking.measure(server.cluster()).map_err(failed)?;
+    let has_errors = place_all(client, asking.pods).await?;
+    explain(client, asking.unfit).await?;
+    output::show(&format!("\n{measured}"))?;
+    Ok(if has_errors { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Places the pods, some by one call each and the others over streams, and shows how it went. Returns whether any pod
+/// had no decision.
+async fn place_all(client: &Client, pods: Vec<Pod>) -> Result<bool, CliError> {
     let mut unary = pods;
     let streamed = unary.split_off(n_unary(unary.len()));
-    let mut runs = vec![place(&client, unary, Method::Unary).await?];
+    let mut runs = vec![place(client, unary, Method::Unary).await?];
     if !streamed.is_empty() {
-        runs.push(place(&client, streamed, Method::Stream).await?);
+        runs.push(place(client, streamed, Method::Stream).await?);
     }
     let cluster = client.get_cluster().await.map_err(failed)?;
     output::show(&story::outcome(&runs, &cluster))?;
-    account(&client, example).await?;
-    compare(args).await?;
-    let has_errors = runs.iter().any(|run| run.outcomes.n_errors() > 0);
-    Ok(if has_errors { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    Ok(runs.iter().any(|run| run.outcomes.n_errors() > 0))
 }
 
 /// Shows where one more replica of the pod would go, and why.
@@ -122,6 +155,11 @@ async fn account(client: &Client, example: Option<Pod>) -> Result<(), CliError> 
     let metadata = pod.metadata.get_or_insert_default();
     metadata.name.push_str("-more");
     metadata.uid.clone_from(&metadata.name);
+    explain(client, pod).await
+}
+
+/// Shows where a pod would go, or why it fits nowhere.
+async fn explain(client: &Client, pod: Pod) -> Result<(), CliError> {
     let name = manifest::name_of(&pod);
     let request = ExplainRequest { pod: Some(pod), ..ExplainRequest::default() };
     let answer = client.placement(0).explain(request).await;
@@ -228,19 +266,21 @@ async fn feed(args: &DemoArgs, client: &Client, pods_to_place: &[Pod]) -> Result
     let generated = tokio::task::spawn_blocking(move || SyntheticCluster::generate(&spec));
     let mut cluster = generated.await.map_err(failed)?.map_err(failed)?;
     cluster.add_services_of(pods_to_place);
-    let (n_nodes, n_pods) = (cluster.nodes.len(), cluster.pods.len());
-    let what = format!("feeding {} and {}", nodes(n_nodes), running_pods(n_pods));
-    let progress = Progress::start(&what, to_u64(cluster.n_objects()));
+    let what = format!("{} with {}", nodes(cluster.nodes.len()), running_pods(cluster.pods.len()));
+    feed_changes(client, cluster.into_changes().collect(), &what).await
+}
+
+/// Feeds objects, with progress on standard error.
+async fn feed_changes(client: &Client, changes: Vec<Change>, what: &str) -> Result<(), CliError> {
+    let progress = Progress::start(&format!("feeding {what}"), to_u64(changes.len()));
     let started = clock::now();
-    let fed = client.feed(cluster.into_changes(), progress.callback()).await.map_err(failed)?;
+    let fed = client.feed(changes.into_iter(), progress.callback()).await.map_err(failed)?;
     let elapsed = clock::now() - started;
     progress.finish();
     for refused in &fed.refused {
         output::note(&format!("refused: {refused}"));
     }
-    let (fed_nodes, fed_pods) = (nodes(n_nodes), running_pods(n_pods));
-    output::show(&format!("fed {fed_nodes} with {fed_pods} in {:.1} s", elapsed.as_secs_f64()))?;
-    Ok(())
+    Ok(output::show(&format!("fed {what} in {:.1} s", elapsed.as_secs_f64()))?)
 }
 
 /// Places and assumes the pods, with progress on standard error.

@@ -413,6 +413,24 @@ fn the_demo_prints_its_steps() {
     assert!(!text.contains("[status"), "{text}");
 }
 
+/// Claims for GPUs are placed, and one that fits nowhere is explained down to selector and holder.
+#[test]
+fn the_demo_has_gpus() {
+    let text = run("berth demo --exit --gpus --nodes 40");
+    for expected in [
+        "fed 40 nodes with 320 GPUs, of which claims hold 160 in ",
+        "placed 40 of 40 pods, 0 pending",
+        "default/incoming-40",
+        "request gpu: 6 of class gpu",
+        "is held by",
+        "model == \"H100\"",
+        "KUBE-SCHEDULER (RECORDED)",
+        "4 devices, selector, matchAttribute",
+    ] {
+        assert!(text.contains(expected), "{expected}\nis not in\n{text}");
+    }
+}
+
 /// SIGTERM drains at any time: after the last step of the demo this is the normal end, before it an early one.
 #[test]
 fn the_demo_ends_at_a_signal() {

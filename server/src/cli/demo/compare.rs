@@ -80,7 +80,7 @@ fn decide(cluster: &Cluster, policy: &Policy, pod: &Pod) -> Result<(), berth_eng
     cluster.place(&PlaceRequest { pod: &pod, policy, tie_break, now: None }).map(drop)
 }
 
-fn median(times: &mut [Duration]) -> Duration {
+pub(super) fn median(times: &mut [Duration]) -> Duration {
     times.sort_unstable();
     times.get(times.len() / 2).copied().unwrap_or_default()
 }

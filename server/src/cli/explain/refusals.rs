@@ -81,7 +81,9 @@ impl<'a> Group<'a> {
                 self.roomiest = Some((node, resource));
             }
         } else if !comparison.found.is_empty() {
-            *self.found.entry(&comparison.found).or_default() += 1;
+            // Who holds the devices differs from node to node; what there is comes before.
+            let found = comparison.found.split("; ").next().unwrap_or_default();
+            *self.found.entry(found).or_default() += 1;
         }
     }
 
