@@ -327,6 +327,12 @@ impl Cluster {
         hint::update_helps(pod, updated, &self.snapshot().devices)
     }
 
+    /// Whether every claim for devices that a pod names can be used by it (S-DRA-10, S-DRA-11). A pod that names none
+    /// has nothing to wait for.
+    pub fn has_usable_claims(&self, pod: &Pod) -> bool {
+        hint::has_usable_claims(pod, &self.snapshot().devices)
+    }
+
     /// Names of the claims for devices that a pod names, as far as they are there.
     pub fn device_claims_of(&self, pod: &Pod) -> Vec<String> {
         let snapshot = self.snapshot();

@@ -49,6 +49,7 @@ pub use cluster::extender::{AssumeError, AssumedPod};
 pub use cluster::listing::PodListing;
 pub use cluster::release::{GivenBack, PodStanding};
 pub use cluster::sighting::{NodeSighting, PodSighting};
+pub use devices::hint::ClaimChange;
 pub use devices::pre_bind::{
     AwaitedDevice, DELETE_PROTECTION, PreBind, PreBindError, deallocated, reserved,
     without_reservation,

@@ -13,7 +13,7 @@ use super::controller::{ControllerId, ControllerKey};
 use super::device::pod_claims::PodDeviceClaims;
 use super::drainability::Drainability;
 use super::intern::Lease;
-use super::key::{ClaimKey, PodKey};
+use super::key::{ClaimKey, ObjectKey, ObjectKind, PodKey};
 use super::label::{self, Labels, check_name};
 use super::population::{Population, PopulationFacts};
 use super::reported::ReportedPod;
@@ -297,6 +297,18 @@ impl Pod {
     /// Whether the pod names claims for devices.
     pub fn has_device_claims(&self) -> bool {
         self.facts().device_claims.as_ref().is_some_and(|claims| !claims.entries.is_empty())
+    }
+
+    /// The claims for devices that the pod names, whether they are there or not; without those whose names are not
+    /// known yet (S-DRA-10).
+    pub fn named_device_claims(&self) -> impl Iterator<Item = ObjectKey> {
+        let claims = self.facts().device_claims.as_ref();
+        let names = claims.map_or(&[][..], |claims| &claims.entries).iter();
+        names.filter_map(|entry| entry.source.own_claim()).map(|name| ObjectKey {
+            kind: ObjectKind::ResourceClaim,
+            namespace: self.key().namespace.clone(),
+            name: name.clone(),
+        })
     }
 
     /// Whether placing the pod may bind more than room: volumes or devices.

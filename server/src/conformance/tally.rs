@@ -56,7 +56,7 @@ pub enum Aspect {
     Verdicts,
     /// The cost of an evaluation, where it does not depend on the order of a map.
     Costs,
-    /// Which change wakes a pod that DynamicResources rejected. One an event.
+    /// Which change wakes a pod that DynamicResources rejected. One an event by the engine, and two by the queue.
     Hints,
     /// Whether a lifecycle function answers instead of refusing its request; one check for each example.
     Answers,

@@ -70,7 +70,8 @@ changes! {
     DEVICE_CLASS = 20, "DeviceClass";
     /// A slice of devices changed.
     RESOURCE_SLICE = 21, "ResourceSlice";
-    /// A claim for devices changed.
+    /// A claim for devices changed. For a pod that DynamicResources rejected it counts only if it helps, see
+    /// [`Changes::has_claim_hint`].
     RESOURCE_CLAIM = 22, "ResourceClaim";
 }
 
@@ -101,6 +102,19 @@ impl Changes {
     #[must_use]
     pub const fn intersects(self, other: Changes) -> bool {
         self.0 & other.0 != 0
+    }
+
+    /// The set without the kinds of the other.
+    #[must_use]
+    pub const fn without(self, other: Changes) -> Changes {
+        Changes(self.0 & !other.0)
+    }
+
+    /// Whether a pod that waits for these changes is woken by those changes of claims for devices alone that help it
+    /// (S-DRA-126): DynamicResources rejected it. A pod that waits for any change is woken by all of them.
+    #[must_use]
+    pub const fn has_claim_hint(self) -> bool {
+        self.intersects(Changes::RESOURCE_CLAIM) && self.0 != Changes::ALL.0
     }
 
     /// Whether the set is empty.
@@ -165,6 +179,7 @@ impl Changes {
                 .or(Changes::POD_UPDATED)
                 .or(Changes::POD_DELETED)
                 .or(Changes::NAMESPACE),
+            // S-DRA-125, S-DRA-126
             Plugin::DynamicResources => NODE
                 .or(Changes::NODE_LABELS)
                 .or(Changes::NODE_ALLOCATABLE)
@@ -297,6 +312,24 @@ mod tests {
         let as_a_whole = attempt(&spec, PolicySpec::default());
         assert_eq!(rejecting_plugins(&as_a_whole), PluginSet::of([Plugin::VolumeRestrictions]));
         assert!(Changes::helping_rejected(&as_a_whole).intersects(Changes::CLAIM));
+    }
+
+    /// S-DRA-125, S-DRA-126
+    #[test]
+    fn devices_are_waited_for() {
+        let wanted = Changes::helping(Plugin::DynamicResources);
+        let helping = [
+            Changes::NODE_ADDED,
+            Changes::NODE_LABELS,
+            Changes::NODE_ALLOCATABLE,
+            Changes::DEVICE_CLASS,
+            Changes::RESOURCE_SLICE,
+            Changes::RESOURCE_CLAIM,
+        ];
+        assert_eq!(wanted, helping.into_iter().fold(Changes::NONE, Changes::or));
+        assert!(wanted.has_claim_hint() && wanted.or(Changes::POD_DELETED).has_claim_hint());
+        assert!(!Changes::ALL.has_claim_hint(), "any change of a claim counts");
+        assert!(!wanted.without(Changes::RESOURCE_CLAIM).has_claim_hint());
     }
 
     #[test]

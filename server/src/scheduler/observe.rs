@@ -3,7 +3,7 @@
 use std::hash::{DefaultHasher, Hash, Hasher as _};
 use std::time::Instant;
 
-use berth_engine::{NodeDifference, ObjectKey, ObjectKind, PodKey};
+use berth_engine::{ClaimChange, NodeDifference, ObjectKey, ObjectKind, Pod, PodKey};
 use berth_proto::core_v1;
 use prost::Message as _;
 
@@ -40,11 +40,12 @@ impl Observer for Shared {
         });
     }
 
+    fn claim(&self, key: &ObjectKey, change: ClaimChange) {
+        self.note_claim_changed(key, change);
+    }
+
     fn object(&self, key: &ObjectKey, gone: bool) {
-        // A new attachment takes room; only its end can help.
-        if key.kind != ObjectKind::VolumeAttachment || gone {
-            self.note_changed(Changes::of_object(key.kind));
-        }
+        self.note_changed(of_object(key.kind, gone));
     }
 
     fn pods_listed(&self, requested: Instant, holds: &dyn Fn(&PodKey) -> bool) {
@@ -102,12 +103,24 @@ impl Shared {
         {
             let mut queue = self.queue();
             let promise = ended_promise(&queue, key, &pending.status.nominated_node_name);
-            queue.upsert(pending, clock::now());
+            let is_usable = |pod: &Pod| self.cluster().has_usable_claims(pod);
+            queue.upsert(pending, &is_usable, clock::now());
             drop(queue);
             self.wake.notify_one();
             return changes.or(promise);
         }
         changes
+    }
+}
+
+/// The event of an object that was added, updated or deleted.
+fn of_object(kind: ObjectKind, gone: bool) -> Changes {
+    match (kind, gone) {
+        // A new attachment takes room; only its end can help.
+        (ObjectKind::VolumeAttachment, false)
+        // Their ends help no pod (S-DRA-125).
+        | (ObjectKind::DeviceClass | ObjectKind::ResourceSlice, true) => Changes::NONE,
+        _ => Changes::of_object(kind),
     }
 }
 
@@ -166,4 +179,40 @@ fn digest(pod: &core_v1::Pod, spec: &core_v1::PodSpec) -> u64 {
         }
     }
     hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use berth_engine::Plugin;
+
+    use super::*;
+
+    #[test]
+    fn the_end_of_an_object_helps_where_it_can() {
+        for (kind, added, deleted) in [
+            // S-DRA-125
+            (ObjectKind::DeviceClass, Changes::DEVICE_CLASS, Changes::NONE),
+            (ObjectKind::ResourceSlice, Changes::RESOURCE_SLICE, Changes::NONE),
+            (ObjectKind::VolumeAttachment, Changes::NONE, Changes::VOLUME_ATTACHMENT),
+            (ObjectKind::CsiNode, Changes::CSI_NODE, Changes::CSI_NODE),
+        ] {
+            assert_eq!((of_object(kind, false), of_object(kind, true)), (added, deleted), "{kind}");
+        }
+    }
+
+    /// S-DRA-125
+    #[test]
+    fn nodes_wake_pods_that_wait_for_devices_by_labels_and_allocatable_resources() {
+        let wanted = Changes::helping(Plugin::DynamicResources);
+        let none = NodeDifference::default();
+        for (difference, helps) in [
+            (NodeDifference { labels: true, ..none }, true),
+            (NodeDifference { allocatable: true, ..none }, true),
+            (NodeDifference { taints: true, ..none }, false),
+            (NodeDifference { unschedulable: true, ..none }, false),
+            (NodeDifference { declared_features: true, ..none }, false),
+        ] {
+            assert_eq!(of_node(difference).intersects(wanted), helps, "{difference:?}");
+        }
+    }
 }

@@ -34,8 +34,10 @@ pub struct Pending {
     pub is_terminating: bool,
     /// The group that it is placed with.
     pub group: Option<Group>,
-    /// Digest of the spec and the names of the pod's claims: if it is equal, the parts that decisions read are unchanged.
+    /// Digest of spec and labels: if it and `claims` are equal, the parts that decisions read are unchanged.
     digest: u64,
+    /// Digest of the names of the claims that were generated for the pod (S-DRA-10).
+    claims: u64,
 }
 
 impl Pending {
@@ -63,15 +65,22 @@ impl Pending {
             is_gated: !spec.scheduling_gates.is_empty(),
             is_terminating: metadata.deletion_timestamp.is_some(),
             group: keys.group_of(metadata),
-            digest: digest(spec, metadata.labels.iter(), status),
+            digest: digest(spec, metadata.labels.iter()),
+            claims: claims_digest(status),
             name,
         })
     }
 
-    /// Whether both pods are equal for decisions.
+    /// Whether both pods are equal for decisions, except for their generated claims.
     #[must_use]
     pub fn is_as(&self, other: &Pending) -> bool {
         self.digest == other.digest && self.group == other.group
+    }
+
+    /// Whether both pods have the same generated claims.
+    #[must_use]
+    pub fn has_claims_of(&self, other: &Pending) -> bool {
+        self.claims == other.claims
     }
 }
 
@@ -94,12 +103,15 @@ fn nomination_of(pod: &core_v1::Pod) -> &str {
 fn digest<'a>(
     spec: &core_v1::PodSpec,
     labels: impl Iterator<Item = (&'a String, &'a String)>,
-    status: Option<&core_v1::PodStatus>,
 ) -> u64 {
     let mut hasher = DefaultHasher::new();
     spec.encode_to_vec().hash(&mut hasher);
     labels.for_each(|label| label.hash(&mut hasher));
-    // The names of claims that were made for the pod (S-DRA-10).
+    hasher.finish()
+}
+
+fn claims_digest(status: Option<&core_v1::PodStatus>) -> u64 {
+    let mut hasher = DefaultHasher::new();
     for made in status.iter().flat_map(|status| &status.resource_claim_statuses) {
         made.encode_to_vec().hash(&mut hasher);
     }

@@ -23,6 +23,8 @@ mod pop;
 mod awaited;
 mod victims;
 mod group_members;
+mod claim_users;
+mod device_claims;
 #[cfg(test)]
 mod properties;
 
@@ -31,7 +33,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use berth_engine::PodKey;
+use berth_engine::{ClaimChange, PodKey};
 
 use super::backoff::Backoff;
 use super::hints::Changes;
@@ -39,8 +41,10 @@ use super::pending::Pending;
 use super::plugin_set::PluginSet;
 use awaited::Awaited;
 pub use batch::{Batch, GroupTurn, Popped};
+use claim_users::ClaimUsers;
+pub use claim_users::HasUsableClaims;
 pub use entry::{AttemptId, Counts};
-use entry::{Entry, PodState, QueuePosition, Stage};
+use entry::{Entry, Missed, PodState, QueuePosition, Stage};
 use groups::Groups;
 pub use tally::{Cause, Destination, Tally};
 
@@ -67,12 +71,13 @@ pub struct Queue {
     pods: HashMap<PodKey, Entry>,
     active: BTreeSet<QueuePosition>,
     backoff: BTreeSet<(Instant, PodKey)>,
-    /// Unschedulable pods by what they wait for: kinds are few, pods may be many.
-    unschedulable: BTreeMap<Changes, BTreeSet<(Instant, PodKey)>>,
+    /// Unschedulable pods by what they wait for, and whether they are blocked: kinds are few, pods may be many.
+    unschedulable: BTreeMap<(Changes, bool), BTreeSet<(Instant, PodKey)>>,
     /// Pods that are held until a time.
     held: BTreeSet<(Instant, PodKey)>,
     groups: Groups,
     awaited: Awaited,
+    claim_users: ClaimUsers,
     recent: Recent,
     counts: Counts,
     tally: Tally,
@@ -93,6 +98,7 @@ impl Queue {
             held: BTreeSet::new(),
             groups: Groups::default(),
             awaited: Awaited::default(),
+            claim_users: ClaimUsers::default(),
             recent: Recent::default(),
             counts: Counts::default(),
             tally: Tally::default(),
@@ -100,8 +106,9 @@ impl Queue {
         }
     }
 
-    /// Adds or updates a pod that has no node. The last version counts; one whose spec changed is tried anew.
-    pub fn upsert(&mut self, pending: Pending, now: Instant) {
+    /// Adds or updates a pod that has no node. The last version counts; one whose spec changed is tried anew, and one
+    /// whose generated claims changed if that helps (S-DRA-127).
+    pub fn upsert(&mut self, pending: Pending, is_usable: HasUsableClaims<'_>, now: Instant) {
         let key = pending.key.clone();
         let known = self.pods.get(&key);
         if known.is_some_and(|known| known.pending.name.uid != pending.name.uid) {
@@ -118,10 +125,15 @@ impl Queue {
             return;
         };
         let is_changed = !entry.pending.is_as(&pending);
+        let has_new_claims = !entry.pending.has_claims_of(&pending);
         let old = std::mem::replace(&mut entry.pending, pending.clone());
         if old.group != pending.group {
             self.groups.leave(&old);
             self.groups.join(&pending);
+        }
+        if is_changed || has_new_claims {
+            self.claim_users.leave(&old);
+            self.claim_users.join(&pending);
         }
         match self.pods.get_mut(&key).map(|entry| &mut entry.state) {
             Some(PodState::Gated) if !pending.is_gated => {
@@ -131,7 +143,13 @@ impl Queue {
             Some(PodState::Unschedulable { .. }) if is_changed || pending.is_terminating => {
                 self.ready(&key, now, Cause::UPDATED);
             }
-            Some(PodState::InFlight { is_changed: noted, .. }) => *noted |= is_changed,
+            Some(PodState::Unschedulable { .. }) if has_new_claims => {
+                self.claims_generated(&key, is_usable, now);
+            }
+            Some(PodState::InFlight { is_changed: noted, has_claim_news, .. }) => {
+                *noted |= is_changed;
+                *has_claim_news |= has_new_claims;
+            }
             _ => {}
         }
     }
@@ -143,6 +161,7 @@ impl Queue {
         Queue::forget_rejection(&mut self.tally, &mut entry);
         self.awaited.forget(key, entry.victims.as_deref());
         self.groups.leave(&entry.pending);
+        self.claim_users.leave(&entry.pending);
         true
     }
 
@@ -164,13 +183,14 @@ impl Queue {
         self.pods.contains_key(key)
     }
 
-    /// Applies a change of the cluster: pods that it can help become ready, those in backoff after that.
+    /// Applies a change of the cluster: pods that it can help become ready, those in backoff after that. Changes of
+    /// claims for devices are applied by [`Queue::claim_changed`].
     pub fn changed(&mut self, changes: Changes, now: Instant) {
         let helped: Vec<(PodKey, Cause)> = self
             .unschedulable
             .iter()
-            .filter(|(wanted, _)| wanted.intersects(changes))
-            .map(|(wanted, pods)| (Cause::of_change(changes, *wanted), pods))
+            .filter(|((wanted, _), _)| wanted.intersects(changes))
+            .map(|((wanted, _), pods)| (Cause::of_change(changes, *wanted), pods))
             .flat_map(|(cause, pods)| pods.iter().map(move |(_, key)| (key.clone(), cause)))
             .collect();
         helped.iter().for_each(|(key, cause)| self.ready(key, now, *cause));
@@ -240,18 +260,32 @@ impl Queue {
 
     /// Ends an attempt that found no node: the pod waits for a change of `wanted`, with a backoff before it is tried
     /// again.
-    pub fn reject(&mut self, attempt: &AttemptId, wanted: Changes, now: Instant) {
-        let Some((entry, changed)) = self.end(attempt) else { return };
+    pub fn reject(
+        &mut self,
+        attempt: &AttemptId,
+        wanted: Changes,
+        is_usable: HasUsableClaims<'_>,
+        now: Instant,
+    ) {
+        let Some((entry, missed)) = self.end(attempt) else { return };
         entry.n_rejected = entry.n_rejected.saturating_add(1);
         entry.n_failed = 0;
+        let changed = self.helpful(&attempt.key, wanted, missed, is_usable);
         self.wait(&attempt.key, wanted, changed, true, now);
         self.free(&attempt.key, now);
     }
 
     /// Ends an attempt in which the pod was not tried, and will not be before a change of `wanted`; that is no failure,
     /// so there is no backoff.
-    pub fn defer(&mut self, attempt: &AttemptId, wanted: Changes, now: Instant) {
-        let Some((_, changed)) = self.end(attempt) else { return };
+    pub fn defer(
+        &mut self,
+        attempt: &AttemptId,
+        wanted: Changes,
+        is_usable: HasUsableClaims<'_>,
+        now: Instant,
+    ) {
+        let Some((_, missed)) = self.end(attempt) else { return };
+        let changed = self.helpful(&attempt.key, wanted, missed, is_usable);
         self.wait(&attempt.key, wanted, changed, false, now);
     }
 
@@ -358,6 +392,7 @@ impl Queue {
 
     fn insert(&mut self, pending: &Arc<Pending>, now: Instant) {
         self.groups.join(pending);
+        self.claim_users.join(pending);
         let (key, is_gated) = (&pending.key, pending.is_gated);
         let entry = Entry {
             pending: pending.clone(),
@@ -385,7 +420,7 @@ impl Queue {
     /// already.
     fn wait(&mut self, key: &PodKey, wanted: Changes, changed: Changes, rests: bool, now: Instant) {
         self.tally.count(Destination::Unschedulable, Cause::ATTEMPT_FAILED);
-        self.put(key, PodState::Unschedulable { since: now, wanted, rests });
+        self.put(key, PodState::Unschedulable { since: now, wanted, rests, is_blocked: false });
         if wanted.intersects(changed) {
             self.ready(key, now, Cause::of_change(changed, wanted));
         }
@@ -428,12 +463,15 @@ impl Queue {
     }
 
     /// Ends an attempt, if it is the pod's last; returns its entry, and the changes meanwhile.
-    fn end(&mut self, attempt: &AttemptId) -> Option<(&mut Entry, Changes)> {
+    fn end(&mut self, attempt: &AttemptId) -> Option<(&mut Entry, Missed)> {
         let entry = self.pods.get_mut(&attempt.key)?;
         match entry.state {
-            PodState::InFlight { number, is_changed, .. } if number == attempt.number => {
-                let changed = if is_changed { Changes::ALL } else { self.recent.since(number) };
-                Some((entry, changed))
+            PodState::InFlight { number, is_changed, has_claim_news, .. }
+                if number == attempt.number =>
+            {
+                let changes = if is_changed { Changes::ALL } else { self.recent.since(number) };
+                let has_freed_devices = self.recent.devices_freed > number;
+                Some((entry, Missed { changes, has_claim_news, has_freed_devices }))
             }
             _ => None,
         }
@@ -443,7 +481,9 @@ impl Queue {
     fn begin(&mut self, key: &PodKey) -> Option<Popped> {
         self.n_steps += 1;
         let number = self.n_steps;
-        self.put(key, PodState::InFlight { number, is_changed: false, stage: Stage::Open });
+        let stage = Stage::Open;
+        let (is_changed, has_claim_news) = (false, false);
+        self.put(key, PodState::InFlight { number, is_changed, has_claim_news, stage });
         let entry = self.pods.get_mut(key)?;
         entry.n_attempts = entry.n_attempts.saturating_add(1);
         self.awaited.forget(key, entry.victims.take().as_deref());
@@ -465,8 +505,9 @@ impl Queue {
             PodState::Gated => {}
             PodState::Active(position) => drop(self.active.insert(position.clone())),
             PodState::Backoff { until, .. } => drop(self.backoff.insert((*until, key.clone()))),
-            PodState::Unschedulable { since, wanted, .. } => {
-                self.unschedulable.entry(*wanted).or_default().insert((*since, key.clone()));
+            PodState::Unschedulable { since, wanted, is_blocked, .. } => {
+                let pods = self.unschedulable.entry((*wanted, *is_blocked)).or_default();
+                pods.insert((*since, key.clone()));
             }
             PodState::InFlight { .. } => {}
             PodState::Held { until } => {
@@ -484,11 +525,12 @@ impl Queue {
             PodState::Gated | PodState::InFlight { .. } => {}
             PodState::Active(position) => drop(self.active.remove(position)),
             PodState::Backoff { until, .. } => drop(self.backoff.remove(&(*until, key.clone()))),
-            PodState::Unschedulable { since, wanted, .. } => {
-                if let Some(pods) = self.unschedulable.get_mut(wanted) {
+            PodState::Unschedulable { since, wanted, is_blocked, .. } => {
+                let set = (*wanted, *is_blocked);
+                if let Some(pods) = self.unschedulable.get_mut(&set) {
                     pods.remove(&(*since, key.clone()));
                     if pods.is_empty() {
-                        self.unschedulable.remove(wanted);
+                        self.unschedulable.remove(&set);
                     }
                 }
             }
@@ -508,17 +550,29 @@ fn later(from: Instant, by: Duration) -> Instant {
     from + by.min(YEAR)
 }
 
-/// Step of the last change of each kind, to find the changes that an attempt under way has missed.
+/// Steps of the last changes, to find those that an attempt under way has missed.
 #[derive(Debug, Default)]
-struct Recent([u64; Changes::N_KINDS]);
+struct Recent {
+    /// For each kind, the step of its last change.
+    kinds: [u64; Changes::N_KINDS],
+    /// The step at which a claim lost its allocation.
+    devices_freed: u64,
+}
 
 impl Recent {
     fn note(&mut self, changes: Changes, step: u64) {
-        changes.each().for_each(|(kind, _)| self.0[kind] = step);
+        changes.each().for_each(|(kind, _)| self.kinds[kind] = step);
+    }
+
+    fn note_claim(&mut self, change: ClaimChange, step: u64) {
+        self.note(Changes::RESOURCE_CLAIM, step);
+        if change.frees_devices {
+            self.devices_freed = step;
+        }
     }
 
     fn since(&self, step: u64) -> Changes {
-        let missed = Changes::ALL.each().filter(|&(kind, _)| self.0[kind] > step);
+        let missed = Changes::ALL.each().filter(|&(kind, _)| self.kinds[kind] > step);
         missed.map(|(_, change)| change).fold(Changes::NONE, Changes::or)
     }
 }

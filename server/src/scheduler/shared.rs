@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use berth_engine::{Cluster, PodKey};
+use berth_engine::{ClaimChange, Cluster, ObjectKey, Pod, PodKey};
 use tokio::sync::{Notify, Semaphore};
 
 use super::assigned::Assigned;
@@ -110,6 +110,15 @@ impl Shared {
         }
         self.queue().changed(changes, clock::now());
         self.wake.notify_one();
+    }
+
+    /// Records a change of a claim for devices (S-DRA-126). It is in the cluster already, where the queue looks whether
+    /// the claims of a pod can be used.
+    pub(super) fn note_claim_changed(&self, claim: &ObjectKey, change: ClaimChange) {
+        let is_usable = |pod: &Pod| self.cluster().has_usable_claims(pod);
+        if self.queue().claim_changed(claim, change, &is_usable, clock::now()) {
+            self.wake.notify_one();
+        }
     }
 
     /// Ends the attempt of a pod whose binding was not sent yet, and releases its room; returns `false` if there is

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use berth_engine::Pod;
+
 use super::hints::Changes;
 use super::pending::Pending;
 use super::plugin_set::PluginSet;
@@ -82,13 +84,15 @@ impl Ticket {
         self.close();
         let mut queue = self.shared.queue();
         queue.note_rejected_by(&self.popped.attempt, rejected_by);
-        queue.reject(&self.popped.attempt, wanted, clock::now());
+        let is_usable = |pod: &Pod| self.shared.cluster().has_usable_claims(pod);
+        queue.reject(&self.popped.attempt, wanted, &is_usable, clock::now());
     }
 
     /// Ends the attempt: the pod was not tried, and is not to be before a change of `wanted`.
     pub(super) fn defer(mut self, wanted: Changes) {
         self.close();
-        self.shared.queue().defer(&self.popped.attempt, wanted, clock::now());
+        let is_usable = |pod: &Pod| self.shared.cluster().has_usable_claims(pod);
+        self.shared.queue().defer(&self.popped.attempt, wanted, &is_usable, clock::now());
     }
 
     /// Ends the attempt: the pod is to be tried again after a backoff.

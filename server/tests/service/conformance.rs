@@ -124,6 +124,8 @@ fn own_cases_about_devices_match() {
     ] {
         assert!(compared(&report, suite, aspect) > 0, "{suite}: {}", aspect.name());
     }
+    // The suite has 60 events: by the engine, by the queue while the pod waits, and by the queue during its attempt.
+    assert!(compared(&report, "dra-hints", Aspect::Hints) > 2 * 60);
 }
 
 /// The version comes from the folder's name. Under 1.36 the same cases have to differ: no score of VolumeBinding, and no

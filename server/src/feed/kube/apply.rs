@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use berth_engine::{Delta, ModelError, Pod, Snapshot};
+use berth_engine::{ClaimChange, Delta, ModelError, ObjectKey, ObjectKind, Pod, Snapshot};
 use berth_proto::{core_v1, meta_v1};
 use tokio::sync::{Notify, mpsc};
 
@@ -178,6 +178,7 @@ impl Applier {
     fn finish(&mut self, listing: &Listing) {
         let resource = listing.resource();
         let cluster = self.sink.cluster.clone();
+        let before = cluster.snapshot();
         let gone = listing.gone(&cluster);
         if !gone.is_empty() {
             let sink = self.sink.clone();
@@ -191,7 +192,8 @@ impl Applier {
         }
         let unreadable = self.refusals.forget_gone(resource, |who| listing.holds(who));
         if let Some(observer) = &self.observer {
-            gone.iter().for_each(|gone| observe_gone(&**observer, gone));
+            let after = cluster.snapshot();
+            gone.iter().for_each(|gone| observe_gone(&**observer, gone, &before, &after));
             let unknown = |who: &&Who| !gone.iter().any(|gone| gone.is(who));
             unreadable.iter().filter(unknown).for_each(|who| observe_unreadable(&**observer, who));
             if resource == Resource::Pods {
@@ -227,8 +229,8 @@ fn forced_deletion(who: &Who) -> Delta {
 }
 
 fn observe(observer: &dyn Observer, noted: &[Noted], before: &Snapshot, after: &Snapshot) {
-    // A node with several changes changed once, as far as the two snapshots show.
-    let mut nodes = HashSet::new();
+    // A node or claim with several changes changed once, as far as the two snapshots show.
+    let (mut nodes, mut claims) = (HashSet::new(), HashSet::new());
     for Noted { who, change, wire, .. } in noted {
         let is_gone = *change == Change::Deleted;
         match who {
@@ -242,17 +244,30 @@ fn observe(observer: &dyn Observer, noted: &[Noted], before: &Snapshot, after: &
                 Some(pod) => observer.pod(pod, is_gone),
                 None => observer.pod(&named(&key.namespace, &key.name, uid, None), is_gone),
             },
-            Who::Object(key) => observer.object(key, is_gone),
+            Who::Object(key) if key.kind != ObjectKind::ResourceClaim => {
+                observer.object(key, is_gone);
+            }
+            Who::Object(key) if !claims.insert(key) => {}
+            Who::Object(key) => observe_claim(observer, key, before, after),
         }
     }
 }
 
-fn observe_gone(observer: &dyn Observer, gone: &Gone) {
+fn observe_claim(observer: &dyn Observer, key: &ObjectKey, before: &Snapshot, after: &Snapshot) {
+    if let Some(change) = ClaimChange::between(before, after, key) {
+        observer.claim(key, change);
+    }
+}
+
+fn observe_gone(observer: &dyn Observer, gone: &Gone, before: &Snapshot, after: &Snapshot) {
     match &gone.what {
         What::Node(name) => observer.node(name, NodeChange::Removed),
         What::Pod(pod) => {
             let key = pod.key();
             observer.pod(&named(&key.namespace, &key.name, pod.uid(), pod.node_name()), true);
+        }
+        What::Object(key) if key.kind == ObjectKind::ResourceClaim => {
+            observe_claim(observer, key, before, after);
         }
         What::Object(key) => observer.object(key, true),
     }

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use berth_engine::{NodeDifference, ObjectKey, PodKey, Snapshot};
+use berth_engine::{ClaimChange, NodeDifference, ObjectKey, PodKey, Snapshot};
 use berth_proto::core_v1;
 
 /// Is notified of each change after it is in the cluster, by one thread, in order of a kind. Must be quick: the feed
@@ -14,6 +14,10 @@ pub trait Observer: Send + Sync + 'static {
 
     /// Receives a change of a node, if decisions depend on it. Several changes of one node in a batch are one.
     fn node(&self, name: &str, change: NodeChange);
+
+    /// Receives a change of a claim for devices, or its deletion. Several changes of one claim in a batch are one, and a
+    /// list that brings nothing new about it is none.
+    fn claim(&self, key: &ObjectKey, change: ClaimChange);
 
     /// Receives a change of any other object, or its deletion.
     fn object(&self, key: &ObjectKey, gone: bool);

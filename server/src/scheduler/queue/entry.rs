@@ -67,16 +67,32 @@ pub(super) enum PodState {
         since: Instant,
         wanted: Changes,
         rests: bool,
+        /// Whether a claim for devices could not be used, and no claim that the pod names has changed since.
+        is_blocked: bool,
     },
-    /// Number of the attempt's step; whether the pod, or its group, was changed meanwhile; the stage of the attempt.
     InFlight {
+        /// Number of the attempt's step.
         number: u64,
+        /// Whether the pod, or its group, was changed meanwhile.
         is_changed: bool,
+        /// Whether its generated claims, or the claims that it names, were changed meanwhile.
+        has_claim_news: bool,
         stage: Stage,
     },
     Held {
         until: Option<Instant>,
     },
+}
+
+/// Changes during an attempt.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct Missed {
+    /// The kinds of change.
+    pub(super) changes: Changes,
+    /// Whether the pod's generated claims are others, or a claim that the pod names is new or has another status.
+    pub(super) has_claim_news: bool,
+    /// Whether any claim lost its allocation.
+    pub(super) has_freed_devices: bool,
 }
 
 /// Stage of an attempt.

@@ -65,7 +65,8 @@ impl Queue {
             {
                 let since = position.queued_at;
                 let wanted = Changes::GROUP_MEMBER;
-                self.put(&key, PodState::Unschedulable { since, wanted, rests: false });
+                let (rests, is_blocked) = (false, false);
+                self.put(&key, PodState::Unschedulable { since, wanted, rests, is_blocked });
             }
         }
         self.groups.parked.insert(group.clone());

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use berth_engine::{Cluster, PodKey};
+use berth_engine::{Cluster, Pod, PodKey};
 use berth_proto::{core_v1, meta_v1};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -57,6 +57,11 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (0..20_000_u16).prop_map(Step::Wait),
         1 => Just(Step::Expire),
     ]
+}
+
+/// No pod here has claims for devices.
+fn usable(_: &Pod) -> bool {
+    true
 }
 
 /// Pods 9 to 11 are a group of three; priorities are 0 to 2.
@@ -145,7 +150,7 @@ impl Story {
             Step::Pop(max) => self.pop(max),
             Step::Reject { nth, wanted } => {
                 let Some(popped) = self.take(nth) else { return };
-                self.queue.reject(&popped.attempt, change(wanted), now);
+                self.queue.reject(&popped.attempt, change(wanted), &usable, now);
                 let key = &popped.pending.key;
                 if self.victims.get(key).is_some_and(BTreeSet::is_empty) {
                     self.assert_ready(key);
@@ -156,7 +161,7 @@ impl Story {
             }
             Step::Defer { nth, wanted } => {
                 let Some(popped) = self.take(nth) else { return };
-                self.queue.defer(&popped.attempt, change(wanted), now);
+                self.queue.defer(&popped.attempt, change(wanted), &usable, now);
             }
             Step::Fail(nth) => {
                 let Some(popped) = self.take(nth) else { return };
@@ -205,7 +210,7 @@ impl Story {
             self.forget(&key);
         }
         self.known.insert(key, uid);
-        self.queue.upsert(pending, self.now);
+        self.queue.upsert(pending, &usable, self.now);
     }
 
     fn cancel(&mut self, nth: usize) {
@@ -341,7 +346,7 @@ impl Story {
         self.in_flight.extend(expired);
         self.placed.clear();
         for popped in std::mem::take(&mut self.in_flight) {
-            self.queue.reject(&popped.attempt, Changes::NONE, self.now);
+            self.queue.reject(&popped.attempt, Changes::NONE, &usable, self.now);
         }
         self.now += Duration::from_secs(3_600);
         self.rests.clear();
@@ -388,7 +393,7 @@ proptest! {
 
 fn queue_of(pods: &[usize], now: Instant) -> Queue {
     let mut queue = Queue::new(QueueOptions::default());
-    pods.iter().for_each(|&pod| queue.upsert(pending(pod, 0, false, 0), now));
+    pods.iter().for_each(|&pod| queue.upsert(pending(pod, 0, false, 0), &usable, now));
     queue
 }
 
@@ -407,7 +412,7 @@ fn priority_comes_first_and_then_who_waited_longest() {
     let failed = first[0].attempt.clone();
     assert_eq!(names(first), ["p2", "p5"]);
     queue.retry(&failed, now + Duration::from_millis(1));
-    queue.upsert(pending(8, 0, false, 0), now);
+    queue.upsert(pending(8, 0, false, 0), &usable, now);
     assert_eq!(
         names(popped(&mut queue, now)),
         ["p8", "p2"],
@@ -424,7 +429,7 @@ fn a_rejected_pod_waits_for_what_helps_and_rests_longer_each_time() {
     let (mut at, helps) = (now, Changes::NODE_ADDED);
     for seconds in [1, 2, 4, 8, 10, 10] {
         let pods = popped(&mut queue, at);
-        queue.reject(&pods[0].attempt, helps, at);
+        queue.reject(&pods[0].attempt, helps, &usable, at);
         queue.changed(Changes::CLAIM, at);
         assert_eq!(queue.counts().unschedulable, 1, "a claim does not help");
         queue.changed(helps, at);
@@ -435,7 +440,7 @@ fn a_rejected_pod_waits_for_what_helps_and_rests_longer_each_time() {
         at = rested;
     }
     let pods = popped(&mut queue, at);
-    queue.reject(&pods[0].attempt, helps, at);
+    queue.reject(&pods[0].attempt, helps, &usable, at);
     let later = at + Duration::from_secs(60);
     queue.changed(helps, later);
     assert_eq!(popped(&mut queue, later).len(), 1, "it has rested already");
@@ -447,13 +452,13 @@ fn what_changed_during_an_attempt_is_not_missed() {
     let mut queue = queue_of(&[0, 3], now);
     let pods = popped(&mut queue, now);
     queue.changed(Changes::NODE_ADDED, now);
-    queue.reject(&pods[0].attempt, Changes::NODE_ADDED, now);
-    queue.reject(&pods[1].attempt, Changes::CLAIM, now);
+    queue.reject(&pods[0].attempt, Changes::NODE_ADDED, &usable, now);
+    queue.reject(&pods[1].attempt, Changes::CLAIM, &usable, now);
     assert_eq!((queue.counts().backoff, queue.counts().unschedulable), (1, 1));
     let mut queue = queue_of(&[0], now);
     queue.changed(Changes::NODE_ADDED, now);
     let pods = popped(&mut queue, now);
-    queue.reject(&pods[0].attempt, Changes::NODE_ADDED, now);
+    queue.reject(&pods[0].attempt, Changes::NODE_ADDED, &usable, now);
     assert_eq!(queue.counts().unschedulable, 1, "that was before the attempt");
 }
 
@@ -462,7 +467,7 @@ fn after_five_minutes_a_pod_is_tried_anyway() {
     let now = clock::now();
     let mut queue = queue_of(&[0], now);
     let pods = popped(&mut queue, now);
-    queue.reject(&pods[0].attempt, Changes::NONE, now);
+    queue.reject(&pods[0].attempt, Changes::NONE, &usable, now);
     let flush = now + Duration::from_secs(300);
     assert_eq!(queue.next_move(), Some(flush));
     assert!(popped(&mut queue, flush - Duration::from_millis(1)).is_empty());
@@ -474,8 +479,8 @@ fn the_outcome_of_an_older_attempt_is_ignored() {
     let now = clock::now();
     let mut queue = queue_of(&[0], now);
     let old = popped(&mut queue, now).remove(0).attempt;
-    queue.upsert(pending(0, 1, false, 0), now);
-    queue.reject(&old, Changes::NONE, now);
+    queue.upsert(pending(0, 1, false, 0), &usable, now);
+    queue.reject(&old, Changes::NONE, &usable, now);
     queue.hold(&old, None);
     assert_eq!(queue.counts().active, 1, "the pod of that name is another one");
     let new = popped(&mut queue, now).remove(0).attempt;
@@ -488,11 +493,11 @@ fn a_pod_whose_spec_changed_is_tried_anew() {
     let now = clock::now();
     let mut queue = queue_of(&[0], now);
     let pods = popped(&mut queue, now);
-    queue.reject(&pods[0].attempt, Changes::NONE, now);
+    queue.reject(&pods[0].attempt, Changes::NONE, &usable, now);
     let later = now + Duration::from_secs(2);
-    queue.upsert(pending(0, 0, false, 0), later);
+    queue.upsert(pending(0, 0, false, 0), &usable, later);
     assert_eq!(queue.counts().unschedulable, 1, "it was added again without a change");
-    queue.upsert(pending(0, 0, false, 1), later);
+    queue.upsert(pending(0, 0, false, 1), &usable, later);
     assert_eq!(queue.counts().active, 1);
 }
 
@@ -504,9 +509,12 @@ fn a_group_is_popped_whole_and_counts_those_that_have_a_node() {
     assert_eq!(batch.pods.len(), 2, "a group is not cut to the size of a batch");
     let group = batch.group.unwrap();
     assert_eq!((group.min_available, group.n_placed), (3, 0));
-    batch.pods.iter().for_each(|popped| queue.defer(&popped.attempt, Changes::GROUP_MEMBER, now));
+    batch
+        .pods
+        .iter()
+        .for_each(|popped| queue.defer(&popped.attempt, Changes::GROUP_MEMBER, &usable, now));
     assert_eq!(queue.counts().unschedulable, 2);
-    queue.upsert(pending(11, 0, false, 0), now);
+    queue.upsert(pending(11, 0, false, 0), &usable, now);
     let batch = queue.pop(now, 1).unwrap();
     assert_eq!((batch.pods.len(), queue.counts().unschedulable), (3, 0));
     batch.pods.iter().for_each(|popped| queue.placed(&popped.attempt));
@@ -522,14 +530,14 @@ fn members_whose_rejection_is_being_written_have_no_node() {
     let now = clock::now();
     let mut queue = queue_of(&[9, 10], now);
     let pods = popped(&mut queue, now);
-    queue.upsert(pending(11, 0, false, 0), now);
-    queue.upsert(pending(0, 0, false, 0), now);
+    queue.upsert(pending(11, 0, false, 0), &usable, now);
+    queue.upsert(pending(0, 0, false, 0), &usable, now);
     let others = popped(&mut queue, now);
     assert_eq!(others[0].pending.key.name.as_ref(), "p0", "others do not wait for the group");
     assert!(popped(&mut queue, now).is_empty(), "the third alone is no group");
-    queue.defer(&pods[0].attempt, Changes::GROUP_MEMBER, now);
+    queue.defer(&pods[0].attempt, Changes::GROUP_MEMBER, &usable, now);
     assert!(popped(&mut queue, now).is_empty());
-    queue.defer(&pods[1].attempt, Changes::GROUP_MEMBER, now);
+    queue.defer(&pods[1].attempt, Changes::GROUP_MEMBER, &usable, now);
     let batch = queue.pop(now, 10).unwrap();
     assert_eq!((batch.pods.len(), batch.group.unwrap().n_placed), (3, 0));
 }
@@ -542,7 +550,7 @@ fn members_that_came_again_under_their_names_have_no_node() {
     for pod in 9..12 {
         queue.assigned(&pending(pod, 0, false, 0).key, Some(group.clone()), now);
     }
-    (9..12).for_each(|pod| queue.upsert(pending(pod, 1, false, 0), now));
+    (9..12).for_each(|pod| queue.upsert(pending(pod, 1, false, 0), &usable, now));
     let batch = queue.pop(now, 10).unwrap();
     assert_eq!((batch.pods.len(), batch.group.unwrap().n_placed), (3, 0));
 }
@@ -553,14 +561,14 @@ fn a_pod_whose_victims_are_gone_does_not_rest() {
     let mut queue = queue_of(&[0], now);
     let first = popped(&mut queue, now).remove(0).attempt;
     queue.await_victims(&first, &[victim(0), victim(1)]);
-    queue.reject(&first, Changes::POD_DELETED, now);
+    queue.reject(&first, Changes::POD_DELETED, &usable, now);
     assert!(!queue.victim_gone(&victim(0), now), "one is there still");
     queue.changed(Changes::POD_DELETED, now);
     assert_eq!(popped(&mut queue, now).len(), 0, "it rests until the second is gone");
     assert!(queue.victim_gone(&victim(1), now));
     let second = popped(&mut queue, now).remove(0).attempt;
     // The victims of the first attempt are not those of the second.
-    queue.reject(&second, Changes::POD_DELETED, now);
+    queue.reject(&second, Changes::POD_DELETED, &usable, now);
     assert_eq!(popped(&mut queue, now).len(), 0);
     queue.changed(Changes::POD_DELETED, now);
     assert_eq!(
@@ -572,7 +580,7 @@ fn a_pod_whose_victims_are_gone_does_not_rest() {
     // Gone before the attempt is over, and found out by a list.
     queue.await_victims(&third, &[victim(2)]);
     assert_eq!(queue.listed(&|key| *key != victim(2), now), []);
-    queue.reject(&third, Changes::POD_DELETED, now);
+    queue.reject(&third, Changes::POD_DELETED, &usable, now);
     assert_eq!(popped(&mut queue, now).len(), 1);
 }
 
@@ -591,7 +599,7 @@ fn rests_that_last_for_ever_end_some_day() {
     let backoff = Backoff { initial: Duration::MAX, max: Duration::MAX };
     let options = QueueOptions { backoff, flush_after: Duration::MAX };
     let mut queue = Queue::new(options);
-    queue.upsert(pending(0, 0, false, 0), now);
+    queue.upsert(pending(0, 0, false, 0), &usable, now);
     let pods = popped(&mut queue, now);
     queue.fail(&pods[0].attempt, now);
     assert!(queue.next_move().is_some_and(|next| next > now));

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
-use berth_engine::{NodeDifference, ObjectKey};
+use berth_engine::{ClaimChange, NodeDifference, ObjectKey, ObjectKind};
 use berth_fake_apiserver::Store;
 use berth_proto::core_v1;
 use berth_server::feed::kube::{NodeChange, Observer, Resource};
@@ -57,7 +57,14 @@ impl Observer for Books {
         }
     }
 
+    fn claim(&self, key: &ObjectKey, change: ClaimChange) {
+        let ClaimChange { frees_devices, helps_users } = change;
+        let mut inner = self.inner.lock().unwrap();
+        inner.said.push(format!("claim {} frees {frees_devices} helps {helps_users}", key.name));
+    }
+
     fn object(&self, key: &ObjectKey, gone: bool) {
+        assert_ne!(key.kind, ObjectKind::ResourceClaim, "a claim has a notification of its own");
         let mut inner = self.inner.lock().unwrap();
         match gone {
             true => drop(inner.objects.remove(&key.to_string())),
@@ -86,6 +93,8 @@ impl Books {
         let nodes: BTreeSet<String> =
             store.list("Node").iter().map(|node| text(&node["metadata"]["name"])).collect();
         let others = Resource::ALL.into_iter().filter_map(|resource| match resource {
+            // Of a claim only the change is known.
+            Resource::Objects(ObjectKind::ResourceClaim) => None,
             Resource::Objects(kind) => Some(kind),
             _ => None,
         });
@@ -178,4 +187,52 @@ async fn a_pod_that_vanished_between_watches_is_reported_gone_with_its_node() {
     until(|| books.said("pod waiting on `` gone")).await;
     until(|| books.said("pod odd on `` gone")).await;
     until(|| books.agree(store)).await;
+}
+
+/// S-DRA-128
+#[tokio::test(flavor = "multi_thread")]
+async fn claims_that_changed_between_watches_are_compared_with_what_was_known() {
+    let books = Arc::new(Books::default());
+    let world = World::start(options(), Some(books.clone())).await;
+    let store = world.store();
+    let claim = |name: &str, device: &str| {
+        let result = json!({"request": "r", "driver": "x", "pool": "p", "device": device});
+        json!({"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim",
+            "metadata": {"namespace": "default", "name": name},
+            "status": {"allocation": {"devices": {"results": [result]}}}})
+    };
+    let taken: Vec<_> = ["gone", "freed", "moved", "kept"]
+        .into_iter()
+        .map(|name| store.create(claim(name, "a")).unwrap())
+        .collect();
+    world.ready().await;
+    for claim in &taken {
+        let name = claim["metadata"]["name"].as_str().unwrap();
+        until(|| books.said(&format!("claim {name} frees false helps true"))).await;
+    }
+    let faults = world.api.faults();
+    faults.only("/apis/resource.k8s.io/v1/resourceclaims");
+    faults.refuse(1.0, 503);
+    faults.cut_now();
+    until(|| faults.done().get("refuse").map(drop).ok_or("no request was refused")).await;
+    store.delete("ResourceClaim", "default", "gone").unwrap();
+    let (mut freed, mut moved) = (taken[1].clone(), taken[2].clone());
+    freed["status"] = json!({});
+    moved["status"] = claim("moved", "b")["status"].clone();
+    store.replace(freed).unwrap();
+    store.replace(moved).unwrap();
+    store.compact();
+    faults.none();
+    until(|| books.said("claim gone frees true helps false")).await;
+    until(|| books.said("claim freed frees true helps true")).await;
+    until(|| books.said("claim moved frees true helps true")).await;
+    let of_kept = books
+        .inner
+        .lock()
+        .unwrap()
+        .said
+        .iter()
+        .filter(|line| line.starts_with("claim kept"))
+        .count();
+    assert_eq!(of_kept, 1, "the list says of it what was known");
 }
