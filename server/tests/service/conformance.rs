@@ -143,7 +143,8 @@ fn own_cases_of_1_37_match_under_that_version_alone() {
     }
 }
 
-/// The scores of VolumeBinding and the nodes without a driver, by kube-scheduler with both gates on.
+/// The scores of VolumeBinding (S-137-1 to S-137-14, S-137-16, S-137-17) and the nodes without a driver
+/// (S-137-20 to S-137-28), by kube-scheduler with both gates on.
 #[test]
 fn the_recorded_corpus_of_1_37_matches() {
     let Some(corpus) = recorded::find("conformance-1.37") else { return };
