@@ -44,7 +44,7 @@ fn cluster(devices: &[(&str, i64)]) -> Cluster {
     cluster
 }
 
-fn upsert_claim(cluster: &Cluster, name: &str, spec: Value, held: &[&str]) {
+fn upsert_claim(cluster: &Cluster, name: &str, spec: &Value, held: &[&str]) {
     let results: Vec<Value> = held
         .iter()
         .map(|device| json!({"request": "r", "driver": "acme.io", "pool": "n", "device": device}))
@@ -85,14 +85,14 @@ fn the_selector_and_the_holder_are_named() {
     upsert_claim(
         &cluster,
         "other",
-        json!({"requests": [{"name": "r", "exactly": one(1)}]}),
+        &json!({"requests": [{"name": "r", "exactly": one(1)}]}),
         &["d1"],
     );
-    upsert_claim(&cluster, "mine", json!({"requests": [{"name": "r", "exactly": one(3)}]}), &[]);
+    upsert_claim(&cluster, "mine", &json!({"requests": [{"name": "r", "exactly": one(3)}]}), &[]);
     let text = "devices claim mine, request r: 3 of class gpu: 4 of the class, 3 selected by \
                 `device.attributes['acme.io'].model == 'big'`, 2 free; d1 is held by default/other";
     assert_eq!(compared(&cluster), [(false, text.to_owned())]);
-    upsert_claim(&cluster, "mine", json!({"requests": [{"name": "r", "exactly": one(2)}]}), &[]);
+    upsert_claim(&cluster, "mine", &json!({"requests": [{"name": "r", "exactly": one(2)}]}), &[]);
     assert_eq!(compared(&cluster), [(true, text.replace("3 of class", "2 of class"))]);
 }
 
@@ -102,7 +102,7 @@ fn a_constraint_says_how_many_go_together() {
     let requests = json!([{"name": "r", "exactly": one(3)}]);
     let of_constraint = |constraint: Value| {
         let spec = json!({"requests": requests, "constraints": [constraint]});
-        upsert_claim(&cluster, "mine", spec, &[]);
+        upsert_claim(&cluster, "mine", &spec, &[]);
         let compared = compared(&cluster);
         assert!(compared[0].0, "there are three devices: {compared:?}");
         compared[1].clone()
@@ -125,10 +125,10 @@ fn one_alternative_is_enough() {
         alternative
     };
     let request = |last: Value| json!({"requests": [{"name": "r", "firstAvailable": [alternative("a", &one(2)), last]}]});
-    upsert_claim(&cluster, "mine", request(alternative("b", &any)), &[]);
+    upsert_claim(&cluster, "mine", &request(alternative("b", &any)), &[]);
     let met: Vec<bool> = compared(&cluster).into_iter().map(|(is_met, _)| is_met).collect();
     assert_eq!(met, [true, true]);
-    upsert_claim(&cluster, "mine", request(alternative("b", &one(3))), &[]);
+    upsert_claim(&cluster, "mine", &request(alternative("b", &one(3))), &[]);
     let unmet = compared(&cluster);
     assert!(unmet.iter().all(|(is_met, _)| !is_met), "{unmet:?}");
     assert!(
@@ -142,7 +142,7 @@ fn one_alternative_is_enough() {
 fn requests_that_fit_alone_may_not_fit_together() {
     let cluster = cluster(&[("big", 0)]);
     let requests = json!([{"name": "a", "exactly": one(1)}, {"name": "b", "exactly": one(1)}]);
-    upsert_claim(&cluster, "mine", json!({"requests": requests}), &[]);
+    upsert_claim(&cluster, "mine", &json!({"requests": requests}), &[]);
     let compared = compared(&cluster);
     let met: Vec<bool> = compared.iter().map(|(is_met, _)| *is_met).collect();
     assert_eq!(met, [true, true, false]);
