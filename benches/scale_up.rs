@@ -87,6 +87,7 @@ fn group(cluster: &Cluster, n: usize) -> NodeGroup {
         id: format!("group-{n}").into(),
         template: compiled_node(cluster, "template", n % 3),
         template_pods: vec![compiled(cluster, &daemon)],
+        template_slices: Vec::new(),
         size: N_NODES / 10,
         max_size: None,
         startup_taints: Vec::new(),

@@ -107,6 +107,6 @@ pub use simulate::scale_in::outcome::{ScaleIn, ScaleInPod, ScaleInReason, ScaleI
 pub use simulate::scale_in::replica::Replicas;
 pub use simulate::scale_up::{
     LeftPods, LeftReason, NodeGroup, OptionRequest, ScaleUp, ScaleUpLimit, ScaleUpLimits,
-    ScaleUpNode, ScaleUpOption, ScaleUpRequest, ScaleUpStop, Skew, Waste,
+    ScaleUpNode, ScaleUpOption, ScaleUpRequest, ScaleUpStop, Skew, TemplateSlice, Waste,
 };
 pub use snapshot::{AssumptionStamp, BudgetFigures, Generation, NodeView, PodView, Snapshot};

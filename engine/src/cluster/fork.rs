@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicU64;
 use super::images::ImageRefresh;
 use crate::error::EngineError;
 use crate::kernel::Kernels;
-use crate::model::{Node, Pod, PodKey};
+use crate::model::{Node, Object, Pod, PodKey};
 use crate::place::basis::Touched;
 use crate::place::decision::Outcome;
 use crate::place::memo::{Evaluations, Memo, MemoKey};
@@ -203,6 +203,11 @@ impl<'a> Fork<'a> {
         };
         self.draft.refresh_images(row);
         row
+    }
+
+    /// Adds an object or replaces the one of its key.
+    pub(crate) fn upsert_object(&mut self, object: &Object) {
+        self.draft.upsert_object(object);
     }
 
     /// Removes the node of a row and the pods on it.

@@ -13,8 +13,10 @@ mod ring;
 mod similar;
 mod split;
 mod template;
+mod template_slice;
 mod tested;
 
+use berth_proto::resource_v1;
 use rustc_hash::FxHashSet;
 
 use super::scene::Scene;
@@ -30,8 +32,17 @@ pub use outcome::{
 use packing::Packing;
 pub use request::{NodeGroup, OptionRequest, ScaleUpLimit, ScaleUpLimits, ScaleUpRequest};
 use ring::Ring;
+pub use template_slice::TemplateSlice;
 
 impl Cluster {
+    /// Checks a ResourceSlice of a node group's template; errors name the field.
+    pub fn check_template_slice(
+        &self,
+        slice: &resource_v1::ResourceSlice,
+    ) -> Result<TemplateSlice, ModelError> {
+        TemplateSlice::check(slice, &self.snapshot().model.lending())
+    }
+
     /// Simulates what each node group could do for pending pods on the cluster as it is now; the cluster is not
     /// changed. The result depends on the generation and the request only (S-CAS-8).
     ///

@@ -11,7 +11,7 @@ use crate::filter::ReasonCounts;
 use crate::filter::reason::Reason;
 use crate::kernel::Kernels;
 use crate::model::intern::Symbol;
-use crate::model::{Node, Pod, PodKey};
+use crate::model::{Node, Object, Pod, PodKey};
 use crate::place::Evaluation;
 use crate::plan::Plan;
 use crate::plan::counted::Scoring;
@@ -67,6 +67,11 @@ impl<'a> Scene<'a> {
     /// Adds a node or replaces the one of its name, whose pods stay.
     pub(crate) fn add_node(&mut self, node: &Node) -> NodeRow {
         self.fork.add_node(node)
+    }
+
+    /// Adds an object or replaces the one of its key.
+    pub(crate) fn upsert_object(&mut self, object: &Object) {
+        self.fork.upsert_object(object);
     }
 
     /// Removes a node with its pods.

@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use berth_engine::{
     BatchRequest, Cluster, CommitError, Decision, Delta, Gang, Ground, HeadroomEnd,
-    HeadroomRequest, Outcome, PlaceRequest, Pod, Policy, TieBreak,
+    HeadroomRequest, NodeGroup, Outcome, PlaceRequest, Pod, Policy, ScaleUpRequest, TieBreak,
 };
 use berth_proto::{core_v1, resource_v1};
+use berth_testing::object::node;
 use serde_json::{Value, json};
 
 use crate::simulate::drain::{Ask, cluster, owner, pod, words};
@@ -21,14 +22,16 @@ fn upsert_class(cluster: &Cluster) {
 
 /// A slice of this many devices: a node's own, or one for every node.
 fn upsert_slice(cluster: &Cluster, node: Option<&str>, n: usize) {
+    apply(cluster, Delta::UpsertObject(cluster.compile_object(&slice(node, n)).unwrap()));
+}
+
+fn slice(node: Option<&str>, n: usize) -> resource_v1::ResourceSlice {
     let pool = node.unwrap_or("shared");
     let devices: Vec<Value> = (0..n).map(|i| json!({"name": format!("gpu-{i}")})).collect();
-    let slice: resource_v1::ResourceSlice =
-        serde_json::from_value(json!({"metadata": {"name": pool},
+    serde_json::from_value(json!({"metadata": {"name": pool},
         "spec": {"driver": "gpu.example.com", "nodeName": node, "allNodes": node.is_none(),
             "pool": {"name": pool, "generation": 1, "resourceSliceCount": 1}, "devices": devices}}))
-        .unwrap();
-    apply(cluster, Delta::UpsertObject(cluster.compile_object(&slice).unwrap()));
+    .unwrap()
 }
 
 /// A claim for one device; `device` of a pool is allocated to it for the pod that owns it.
@@ -279,4 +282,41 @@ fn a_device_more_than_there_are_is_refused() {
     let Outcome::Unschedulable(unschedulable) = decision.outcome else { panic!("placed") };
     let expected = "0/1 nodes are available: 1 cannot allocate all claims.";
     assert!(unschedulable.message.starts_with(expected), "{}", unschedulable.message);
+}
+
+/// Each added node has devices of its own, as many as the template has (S-CAS-6); the cluster gets none of them.
+#[test]
+fn a_scale_up_counts_the_devices_of_its_nodes() {
+    let cluster = cluster(&["n0 cpu=64 pods=99"], &[]);
+    upsert_class(&cluster);
+    let pods = pending(&cluster, 5);
+    let simulate = |slices: &[resource_v1::ResourceSlice]| {
+        let checked = slices.iter().map(|slice| cluster.check_template_slice(slice).unwrap());
+        let group = NodeGroup {
+            id: "g".into(),
+            template: cluster.compile_node(&node("template cpu=64 pods=99")).unwrap(),
+            template_pods: Vec::new(),
+            template_slices: checked.collect(),
+            size: 0,
+            max_size: None,
+            startup_taints: Vec::new(),
+        };
+        let (policy, never) = (Policy::default(), || false);
+        let groups = std::slice::from_ref(&group);
+        let request = ScaleUpRequest::new(&pods, &policy, groups, &never);
+        let option = cluster.simulate_scale_up(&request).unwrap().options.remove(0);
+        let sizes: Vec<usize> = option.nodes.iter().map(|node| node.pods.len()).collect();
+        (sizes, option.left.iter().map(|left| left.pods.len()).sum::<usize>())
+    };
+    let own = slice(Some("template"), 2);
+    assert_eq!(simulate(std::slice::from_ref(&own)), (vec![2, 2, 1], 0));
+    assert_eq!(simulate(&[]), (vec![], 5));
+    // A second pool of each node.
+    let mut other = own.clone();
+    other.metadata.as_mut().unwrap().name = "other".into();
+    other.spec.as_mut().unwrap().pool.as_mut().unwrap().name = "other".into();
+    assert_eq!(simulate(&[own, other]), (vec![4, 1], 0));
+    assert_eq!(simulate(&[]), (vec![], 5), "the devices are gone with the question");
+    let error = cluster.check_template_slice(&slice(None, 2)).unwrap_err();
+    assert_eq!(error.field, "spec.nodeName");
 }

@@ -41,7 +41,7 @@ pub struct ScaleUpArgs {
     /// Node group: its name and a file with one of its nodes; repeatable
     ///
     /// The file is such as `kubectl get node NAME -o yaml` prints. Pods in it are those that run on each node of the
-    /// group, as those of DaemonSets do.
+    /// group, as those of DaemonSets do; ResourceSlices in it are the node's devices.
     #[arg(long, value_name = "NAME=FILE", required = true, value_parser = GroupFile::parse)]
     group: Vec<GroupFile>,
     /// Maximum number of nodes to add to a group

@@ -89,6 +89,7 @@ fn simulate(
         id: Arc::from(&*option.id),
         template,
         template_pods: Vec::new(),
+        template_slices: Vec::new(),
         size: 0,
         max_size: None,
         startup_taints: Vec::new(),

@@ -69,7 +69,9 @@ impl<'o> Options<'o> {
     fn test(&self, group: &NodeGroup, scene: &mut Scene<'_>) -> Result<Tested, EngineError> {
         let saved = scene.save();
         let model = scene.snapshot().model.clone();
-        let (row, _) = Template::of(group, &model)?.add_to(scene)?;
+        // Names of the added node's devices are known for as long as the template lives.
+        let mut template = Template::of(group, &model)?;
+        let (row, _) = template.add_to(scene)?;
         let mut tested = Tested::new(self.classes.len());
         for (turn, group) in self.groups.iter().enumerate() {
             if turn % PATIENCE == 0 {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::template_slice::TemplateSlice;
 use crate::model::{Node, Pod, PodKey};
 use crate::policy::Policy;
 
@@ -59,6 +60,8 @@ pub struct NodeGroup {
     pub template: Node,
     /// Pods that each new node brings along: those of DaemonSets, and static ones.
     pub template_pods: Vec<Pod>,
+    /// ResourceSlices that each new node brings along.
+    pub template_slices: Vec<TemplateSlice>,
     /// Number of nodes that the group has.
     pub size: usize,
     /// Number of nodes that the group may have; `None` for any number.

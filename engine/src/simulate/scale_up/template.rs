@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::request::NodeGroup;
+use super::template_slice::TemplateSlice;
 use crate::error::EngineError;
 use crate::hash::hash_name;
 use crate::model::intern::Symbol;
@@ -38,7 +39,12 @@ const PASSING_PREFIXES: [&str; 3] = [
 pub(super) struct Template<'g> {
     pub(super) node: Node,
     pods: &'g [Pod],
+    slices: &'g [TemplateSlice],
+    /// Name of the group's node.
+    name: Arc<str>,
     model: Arc<Model>,
+    /// The model for slices, whose names are forgotten with the template.
+    lent: Model,
     /// Number of the next name to try.
     n_names: usize,
 }
@@ -61,10 +67,18 @@ impl<'g> Template<'g> {
             let kept = facts.taints.iter().filter(|taint| !is_passing(taint.key));
             facts.taints = kept.copied().collect();
         });
-        Ok(Template { node, pods: &group.template_pods, model: model.clone(), n_names: 0 })
+        Ok(Template {
+            node,
+            pods: &group.template_pods,
+            slices: &group.template_slices,
+            name: group.template.facts().name.clone(),
+            model: model.clone(),
+            lent: model.lending(),
+            n_names: 0,
+        })
     }
 
-    /// Adds a copy of the node with its pods, under an unused name; returns its row and name.
+    /// Adds a copy of the node with its devices and pods, under an unused name; returns its row and name.
     pub(super) fn add_to(
         &mut self,
         scene: &mut Scene<'_>,
@@ -82,6 +96,9 @@ impl<'g> Template<'g> {
             facts.labels = labels.into();
         });
         let row = scene.add_node(&node);
+        for (i, slice) in self.slices.iter().enumerate() {
+            scene.upsert_object(&slice.of_node((&name, &self.name), i, &self.lent)?);
+        }
         for pod in self.pods {
             let key = PodKey::new(&pod.key().namespace, &format!("{}-{name}", pod.key().name));
             scene.put(&pod.with_identity(key, ""), row);

@@ -86,6 +86,7 @@ fn groups(cluster: &Cluster, templates: &[Template]) -> (Vec<NodeGroup>, Vec<Gro
                     cluster.compile_pod(&object::pod(&format!("d{n} {words}"))).unwrap()
                 })
                 .collect(),
+            template_slices: Vec::new(),
             size: 2,
             max_size: room.map(|room| room + 2),
             startup_taints: vec!["boot".into()],
@@ -187,6 +188,7 @@ fn group(cluster: &Cluster, id: &str, template: &str) -> NodeGroup {
         id: id.into(),
         template: cluster.compile_node(&object::node(&format!("template {template}"))).unwrap(),
         template_pods: Vec::new(),
+        template_slices: Vec::new(),
         size: 0,
         max_size: None,
         startup_taints: Vec::new(),

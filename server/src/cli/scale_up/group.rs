@@ -1,4 +1,4 @@
-//! A node group as the command line gives it: a name, and a file with a node of the group and the pods on it.
+//! A node group as the command line gives it: a name, and a file with a node of the group, the pods on it and its devices.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use berth_proto::core_v1::Pod;
 use crate::cli::CliError;
 use crate::cli::input::InputArgs;
 use crate::cli::{lenient, manifest};
-use crate::feed::file::UnknownFields;
+use crate::feed::file::{UnknownFields, WrittenObject};
 
 /// `NAME=FILE`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,7 +28,8 @@ impl GroupFile {
         }
     }
 
-    /// Reads the file: one Node, and the pods that run on every node of the group.
+    /// Reads the file: one Node, the pods that run on every node of the group, and the node's ResourceSlices. Objects of
+    /// other kinds are left out.
     ///
     /// # Errors
     /// A file that cannot be read, a refused object, no Node or several.
@@ -37,7 +38,7 @@ impl GroupFile {
         input: &InputArgs,
         unknown_fields: UnknownFields,
     ) -> Result<NodeGroup, CliError> {
-        let (mut nodes, mut pods) = (Vec::new(), Vec::new());
+        let (mut nodes, mut pods, mut slices) = (Vec::new(), Vec::new(), Vec::new());
         for dump in input.read(&self.path, unknown_fields)? {
             if let Some(refused) = dump.refused.first() {
                 return Err(CliError::Request(refused.to_string()));
@@ -45,6 +46,10 @@ impl GroupFile {
             lenient::warn(&dump.warnings);
             nodes.extend(dump.nodes.into_iter().map(|node| node.value));
             pods.extend(dump.pods.into_iter().map(|pod| contained(pod.value)));
+            slices.extend(dump.objects.into_iter().filter_map(|object| match object.value {
+                WrittenObject::ResourceSlice(slice) => Some(*slice),
+                _ => None,
+            }));
         }
         let n_nodes = nodes.len();
         match (nodes.pop(), n_nodes) {
@@ -52,6 +57,7 @@ impl GroupFile {
                 id: self.name.clone(),
                 template: Some(template),
                 template_pods: pods,
+                template_slices: slices,
                 ..NodeGroup::default()
             }),
             _ => Err(CliError::Request(format!(

@@ -28,6 +28,8 @@ const MAX_ID: usize = 512;
 const MAX_CASES: u64 = 10_000_000;
 /// Maximum number of pods that come with a template; a node holds some hundred.
 const MAX_TEMPLATE_PODS: usize = 1_000;
+/// Most ResourceSlices of a group's template.
+const MAX_TEMPLATE_SLICES: usize = 100;
 
 pub(super) fn answer(
     state: &State,
@@ -184,7 +186,15 @@ fn compile_group(
     group: wire::NodeGroup,
     at: &str,
 ) -> Result<engine::NodeGroup, CallError> {
-    let wire::NodeGroup { id, template, template_pods, size, max_size, startup_taints } = group;
+    let wire::NodeGroup {
+        id,
+        template,
+        template_pods,
+        size,
+        max_size,
+        startup_taints,
+        template_slices,
+    } = group;
     let under = |field: String, error: ModelError| {
         CallError::field(format!("{at}.{field}.{}", error.field), error.reason)
     };
@@ -194,6 +204,15 @@ fn compile_group(
         let reason = format!("has {} pods, more than {MAX_TEMPLATE_PODS}", template_pods.len());
         return Err(CallError::field(format!("{at}.template_pods"), reason));
     }
+    if template_slices.len() > MAX_TEMPLATE_SLICES {
+        let reason =
+            format!("has {} slices, more than {MAX_TEMPLATE_SLICES}", template_slices.len());
+        return Err(CallError::field(format!("{at}.template_slices"), reason));
+    }
+    let slices = template_slices.iter().enumerate().map(|(i, slice)| {
+        let under = |error| under(format!("template_slices[{i}]"), error);
+        cluster.check_template_slice(slice).map_err(under)
+    });
     let pods = template_pods.iter().enumerate().map(|(i, pod)| {
         let under = |error| under(format!("template_pods[{i}]"), error);
         unset::check_pod(pod).map_err(under)?;
@@ -205,6 +224,7 @@ fn compile_group(
             .compile_template(&template)
             .map_err(|error| under("template".to_owned(), error))?,
         template_pods: pods.collect::<Result<_, _>>()?,
+        template_slices: slices.collect::<Result<_, _>>()?,
         id: id.into(),
         size: size as usize,
         max_size: max_size.map(|size| size as usize),
