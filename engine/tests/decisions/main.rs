@@ -15,6 +15,7 @@ mod allowance;
 mod concurrency;
 mod corpus;
 mod determinism;
+mod device_reference;
 mod devices;
 mod fences;
 mod fixed_points;

@@ -4,6 +4,7 @@ pub(crate) mod attempt;
 mod budgets;
 pub(crate) mod cluster;
 mod default_selector;
+pub(crate) mod devices;
 pub(crate) mod dry_run;
 mod filter;
 mod importance;

@@ -3,6 +3,7 @@
 mod affinity;
 mod budget;
 pub(crate) mod crowd;
+pub(crate) mod devices;
 pub(crate) mod importance;
 mod labels;
 pub(crate) mod node;
