@@ -1,18 +1,19 @@
-//! Devices in decisions of many pods: concurrent callers, gangs, sessions, headroom and drains never count a device
-//! twice, and a pod that moves takes its claims along. Rules: S-DRA-92, S-DRA-93, S-CAS-8.
+//! Devices in decisions of many pods: concurrent callers, gangs, sessions, headroom, drains and consolidation never
+//! count a device twice, and a pod that moves takes its claims along. Rules: S-DRA-92, S-DRA-93, S-CAS-8.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use berth_engine::{
-    BatchRequest, Cluster, CommitError, Decision, Delta, Gang, Ground, HeadroomEnd,
-    HeadroomRequest, NodeGroup, Outcome, PlaceRequest, Pod, Policy, ScaleUpRequest, TieBreak,
+    BatchRequest, Cluster, CommitError, ConsolidateRequest, Decision, Delta, DrainRules, Gang,
+    Ground, HeadroomEnd, HeadroomRequest, NodeGroup, NodePrices, NodeRules, Outcome, PlaceRequest,
+    Pod, Policy, ScaleUpRequest, TieBreak,
 };
 use berth_proto::{core_v1, resource_v1};
 use berth_testing::object::node;
 use serde_json::{Value, json};
 
-use crate::simulate::drain::{Ask, cluster, owner, pod, words};
+use crate::simulate::drain::{Ask, NOW, cluster, owner, pod, words};
 
 fn upsert_class(cluster: &Cluster) {
     let class: resource_v1::DeviceClass =
@@ -174,6 +175,38 @@ fn headroom_ends_with_the_devices() {
     assert_eq!(headroom(None), 15);
     assert_eq!(headroom(Some(&["n2".to_owned()])), 3);
     assert_eq!(headroom(None), 15, "nothing stays of what was asked");
+}
+
+#[test]
+fn as_many_nodes_go_as_there_are_devices_elsewhere() {
+    let running = [claiming("a cpu=1 node=n0"), claiming("b cpu=1 node=n1")];
+    let nodes = ["n0 cpu=8 pods=9", "n1 cpu=8 pods=9", "n2 cpu=8 pods=9"];
+    let n_gone = |n_free: usize| {
+        let cluster = cluster(&nodes, &running);
+        upsert_class(&cluster);
+        upsert_slice(&cluster, Some("n0"), 1);
+        upsert_slice(&cluster, Some("n1"), 1);
+        upsert_slice(&cluster, Some("n2"), n_free);
+        upsert_claim(&cluster, "a-gpu", "a", Some(("n0", "gpu-0")));
+        upsert_claim(&cluster, "b-gpu", "b", Some(("n1", "gpu-0")));
+        let candidates: [Arc<str>; 2] = ["n0".into(), "n1".into()];
+        let request = ConsolidateRequest {
+            policy: &Policy::default(),
+            tie_break: TieBreak::Lexicographic,
+            candidates: Some(&candidates),
+            node_rules: NodeRules::default(),
+            rules: DrainRules::default(),
+            together: false,
+            max_nodes: usize::MAX,
+            prices: NodePrices::default(),
+            now: NOW,
+            cancelled: &|| false,
+        };
+        let planned = cluster.consolidate(&request).unwrap();
+        assert_eq!(planned.steps.len() + planned.kept.len(), 2, "{planned:?}");
+        planned.steps.len()
+    };
+    assert_eq!([0, 1, 2].map(n_gone), [0, 1, 2]);
 }
 
 #[test]

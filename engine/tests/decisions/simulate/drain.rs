@@ -19,7 +19,7 @@ use berth_testing::object;
 pub(super) use plans::{recorded, world as world_of};
 
 /// 2026-03-01T12:00:00Z
-pub(super) const NOW: i64 = 1_772_366_400;
+pub(crate) const NOW: i64 = 1_772_366_400;
 
 /// Builds a pod from words, as [`object::pod`] reads them, with a uid; `metadata` and `spec` of the JSON are merged
 /// into it.
