@@ -9,6 +9,7 @@
 use std::array;
 use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::mem;
 
 use berth_engine::{
     Cluster, Decision, Delta, EngineError, ObjectKey, ObjectKind, Outcome, PlaceRequest, Pod,
@@ -135,8 +136,10 @@ impl Twin {
         assert_eq!(self.cluster.apply(vec![delta]).rejected, []);
     }
 
-    fn delete(&self, kind: ObjectKind, namespace: &str, name: &str) {
-        self.apply(Delta::DeleteObject(ObjectKey::new(kind, namespace, name)));
+    fn delete_claim(&self, claim: &ResourceClaim) {
+        let metadata = claim.metadata.as_ref().unwrap();
+        let key = ObjectKey::new(ObjectKind::ResourceClaim, &metadata.namespace, &metadata.name);
+        self.apply(Delta::DeleteObject(key));
     }
 
     fn upsert_claim(&self, claim: &ResourceClaim) {
@@ -153,7 +156,8 @@ impl Twin {
         let names: Vec<String> = slices.iter().map(name).collect();
         for old in self.slices.insert(position, slices).into_iter().flatten() {
             if !names.contains(&name(&old)) {
-                self.delete(ObjectKind::ResourceSlice, "", &name(&old));
+                let key = ObjectKey::new(ObjectKind::ResourceSlice, "", &name(&old));
+                self.apply(Delta::DeleteObject(key));
             }
         }
     }
@@ -163,20 +167,16 @@ impl Twin {
             return;
         }
         let (claim, pod) = self.allocated.swap_remove(claim % self.allocated.len());
-        let metadata = claim.metadata.unwrap();
-        self.delete(ObjectKind::ResourceClaim, &metadata.namespace, &metadata.name);
+        self.delete_claim(&claim);
         let Some(pod) = pod else { return };
         // Its other claims are no longer in flight either: they are deleted with it.
-        let of_pod = |(_, other): &(ResourceClaim, Option<Pod>)| {
-            other.as_ref().is_some_and(|other| other.key() == pod.key())
-        };
-        let (others, rest) = self.allocated.drain(..).partition(of_pod);
-        self.allocated = rest;
-        let others: Vec<(ResourceClaim, Option<Pod>)> = others;
-        for (other, _) in others {
-            let metadata = other.metadata.unwrap();
-            self.delete(ObjectKind::ResourceClaim, &metadata.namespace, &metadata.name);
-        }
+        let is_of_pod =
+            |other: &Option<Pod>| other.as_ref().is_some_and(|other| other.key() == pod.key());
+        let (of_pod, others) =
+            mem::take(&mut self.allocated).into_iter().partition(|(_, other)| is_of_pod(other));
+        self.allocated = others;
+        let of_pod: Vec<(ResourceClaim, Option<Pod>)> = of_pod;
+        of_pod.iter().for_each(|(claim, _)| self.delete_claim(claim));
         self.apply(Delta::DeletePod { key: pod.key().clone(), uid: None });
     }
 
@@ -223,16 +223,11 @@ impl Twin {
         let is_kept = !matches!(effect, Effect::Forget);
         match given.filter(|_| is_kept) {
             Some(decision) => self.keep(claims, &decision, &pod, effect),
-            None => {
-                for claim in claims {
-                    let metadata = claim.metadata.unwrap();
-                    self.delete(ObjectKind::ResourceClaim, "ns", &metadata.name);
-                }
-            }
+            None => claims.iter().for_each(|claim| self.delete_claim(claim)),
         }
     }
 
-    /// What the naive allocator says of each node.
+    /// The naive allocator's outcome for each node, in the order of the nodes.
     fn expected(&self, claims: &[ResourceClaim]) -> Vec<naive::Outcome> {
         let slices: Vec<ResourceSlice> = self.slices.values().flatten().cloned().collect();
         let allocated: Vec<ResourceClaim> =

@@ -16,7 +16,7 @@ use berth_proto::resource_v1::{DeviceClass, ResourceClaim, ResourceSlice};
 
 use super::quantity::Nanos;
 
-/// What the search reads.
+/// A node, and everything else that decides which devices the node can give.
 pub(crate) struct World<'a> {
     pub(crate) node: &'a Node,
     pub(crate) classes: &'a [DeviceClass],
@@ -26,7 +26,7 @@ pub(crate) struct World<'a> {
 }
 
 /// A device given to a claim.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Given {
     /// REQUEST, or REQUEST/SUB.
     pub(crate) request: String,

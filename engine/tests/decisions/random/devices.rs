@@ -156,7 +156,7 @@ fn device(flavor: Flavor, has_counters: bool) -> impl Strategy<Value = Value> {
         select(vec!["NoSchedule", "NoExecute", "None"]),
     );
     let consumed =
-        sometimes(if has_counters { 0.8 } else { 0.01 * rare(1.0) }, (1..4_i64, any::<bool>()));
+        sometimes(if has_counters { 0.8 } else { rare(0.01) }, (1..4_i64, any::<bool>()));
     let flags = (
         sometimes(if is_many { 0.97 } else { rare(0.3) }, Just(())),
         sometimes(rare(0.1), Just(())),

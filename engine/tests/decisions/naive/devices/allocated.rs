@@ -1,11 +1,11 @@
-//! What allocated claims hold of a device. Rules: S-DRA-60, S-DRA-121, S-DRA-124.
+//! Devices that claims hold: whole devices, and shares with the capacity that each consumes. Rules: S-DRA-60, S-DRA-121, S-DRA-124.
 
 use berth_proto::resource_v1::{DeviceRequestAllocationResult, ResourceClaim};
 
 use crate::naive::quantity::{Nanos, nanos};
 
 /// A device by driver, pool and name.
-#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+#[derive(Copy, Clone)]
 pub(super) struct Id<'a> {
     pub(super) driver: &'a str,
     pub(super) pool: &'a str,

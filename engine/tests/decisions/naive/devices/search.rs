@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use berth_proto::resource_v1::{
-    Device, DeviceTaint, DeviceToleration, ResourceClaim, ResourceSlice,
+    Device, DeviceClaim, DeviceTaint, DeviceToleration, ResourceClaim, ResourceSlice,
 };
 
 use super::allocated::{self, Id};
@@ -57,13 +57,13 @@ struct Search<'a> {
     pools: Vec<Pool<'a>>,
     candidates: Vec<Candidate<'a>>,
     claims: &'a [&'a ResourceClaim],
-    /// Of each claim and request, its alternatives.
+    /// The alternatives of each request of each claim: one, or the subrequests.
     asks: &'a [Vec<Vec<Ask<'a>>>],
     /// The devices of each `All`, by claim, request and alternative.
     all: BTreeMap<(usize, usize, usize), Vec<usize>>,
     /// Candidate and claim of each exclusive choice.
     chosen: BTreeSet<(usize, usize)>,
-    /// What was drawn of each capacity of the shared devices that were chosen.
+    /// Amounts that this search takes of the capacities of shared devices, by candidate and capacity.
     shares: BTreeMap<usize, BTreeMap<&'a str, Nanos>>,
     /// By pool name (S-DRA-63).
     counters: BTreeMap<&'a str, Counters<'a>>,
@@ -72,13 +72,15 @@ struct Search<'a> {
     n_tried: u32,
 }
 
+fn devices_of(claim: &ResourceClaim) -> &DeviceClaim {
+    let spec = claim.spec.as_ref().expect("a claim has a spec");
+    spec.devices.as_ref().expect("a claim asks for devices")
+}
+
 pub(super) fn run(world: &World<'_>, claims: &[&ResourceClaim]) -> Outcome {
     let asks: Vec<Vec<Vec<Ask<'_>>>> = claims
         .iter()
-        .map(|claim| {
-            let devices = claim.spec.as_ref().and_then(|spec| spec.devices.as_ref());
-            devices.iter().flat_map(|devices| &devices.requests).map(Ask::of).collect()
-        })
+        .map(|claim| devices_of(claim).requests.iter().map(Ask::of).collect())
         .collect();
     let mut search = Search::new(world, claims, &asks);
     match search.fix_all().and_then(|()| search.next_claim(0)) {
@@ -115,10 +117,9 @@ impl<'a> Search<'a> {
                 }
             }
         }
-        let constraints = claims.iter().map(|claim| {
-            let devices = claim.spec.as_ref().and_then(|spec| spec.devices.as_ref());
-            devices.iter().flat_map(|devices| &devices.constraints).map(Constraint::new).collect()
-        });
+        let constraints = claims
+            .iter()
+            .map(|claim| devices_of(claim).constraints.iter().map(Constraint::new).collect());
         Search {
             world,
             pools,
@@ -285,17 +286,17 @@ impl<'a> Search<'a> {
         });
         let of_class =
             &class.and_then(|class| class.spec.as_ref()).expect("a known class").selectors;
-        let of_class = of_class.iter().enumerate().map(|(i, selector)| {
-            (format!("class {}: selector #{i}: CEL runtime error: ", ask.class), selector)
-        });
-        let key = self.claim_key(claim);
-        let of_request = ask.selectors.iter().enumerate().map(|(i, selector)| {
-            (format!("claim {key}: selector #{i}: CEL runtime error: "), selector)
-        });
-        for (failure, selector) in of_class.chain(of_request) {
+        for (i, selector) in of_class.iter().chain(ask.selectors).enumerate() {
             let expression = &selector.cel.as_ref().expect("CEL").expression;
             match selector::verdict(expression, candidate.driver, candidate.device) {
-                None => return Err(Stop::Fatal(failure)),
+                None => {
+                    let (of, i) = match i.checked_sub(of_class.len()) {
+                        None => (format!("class {}", ask.class), i),
+                        Some(i) => (format!("claim {}", self.claim_key(claim)), i),
+                    };
+                    let text = format!("{of}: selector #{i}: CEL runtime error: ");
+                    return Err(Stop::Fatal(text));
+                }
                 Some(false) => return Ok(false),
                 Some(true) => {}
             }
@@ -456,7 +457,7 @@ impl<'a> Search<'a> {
     }
 }
 
-/// What a device consumes of each counter, by set and counter.
+/// The amounts that a device consumes, each with the set and the name of its counter.
 fn consumption(device: &Device) -> Vec<((&str, &str), Nanos)> {
     let mut all = Vec::new();
     for consumed in &device.consumes_counters {

@@ -5,7 +5,7 @@ use berth_proto::resource_v1::Device;
 
 use crate::naive::quantity::nanos;
 
-/// What an expression says of a device of a driver; `None` for a runtime error.
+/// Whether an expression selects a device, given the device's driver; `None` for a runtime error.
 type Meaning = fn(&str, &Device) -> Option<bool>;
 
 /// Expressions and what they mean.
