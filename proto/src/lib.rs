@@ -11,6 +11,7 @@
 //! | `kubernetes/fields.txt`, `build/fields.rs` | the names of all fields of Kubernetes' objects, also of those that decisions do not read: [`fields`] |
 //! | `build/layout.rs` | what each message takes in memory, told from its bytes: [`layout`] |
 //! | `src/quantity.rs`, `src/time.rs`, `src/int_or_string.rs` | the scalars with their own form, written by hand: [`Quantity`], [`Time`], [`MicroTime`], [`IntOrString`] |
+//! | `src/object_meta.rs` | the owner that controls an object |
 //! | `src/raw_extension.rs` | the JSON form of [`runtime::RawExtension`], an object of any kind |
 //!
 //! Every message implements [`prost::Message`] for protobuf. Those of the Kubernetes packages also implement serde's
@@ -32,6 +33,7 @@ pub mod layout;
 pub mod openapi;
 mod int_or_string;
 mod json;
+mod object_meta;
 mod quantity;
 mod raw_extension;
 mod time;

@@ -29,8 +29,7 @@ pub(crate) struct ControllerId(u64);
 impl ControllerId {
     /// The controller's id; `None` for a pod without a controller.
     pub(crate) fn of_pod(metadata: &meta_v1::ObjectMeta) -> Option<ControllerId> {
-        let mut owners = metadata.owner_references.iter();
-        let owner = owners.find(|owner| owner.controller == Some(true))?;
+        let owner = metadata.controller()?;
         let named = (&metadata.namespace, &owner.kind, &owner.name);
         let hash = FxBuildHasher.hash_one((&owner.uid, owner.uid.is_empty().then_some(named)));
         Some(ControllerId(hash))
@@ -70,8 +69,7 @@ impl ControllerKey {
         namespace: &str,
         names: &Interner,
     ) -> Option<ControllerKey> {
-        let owner =
-            metadata.owner_references.iter().find(|owner| owner.controller == Some(true))?;
+        let owner = metadata.controller()?;
         let kind = match (owner.kind.as_str(), owner.api_version.as_str()) {
             ("ReplicationController", "v1") => ObjectKind::ReplicationController,
             ("ReplicaSet", "apps/v1") => ObjectKind::ReplicaSet,

@@ -111,8 +111,7 @@ fn local_storage(
 
 impl OwnerKind {
     fn of(metadata: &meta_v1::ObjectMeta) -> OwnerKind {
-        let mut owners = metadata.owner_references.iter();
-        let Some(owner) = owners.find(|owner| owner.controller == Some(true)) else {
+        let Some(owner) = metadata.controller() else {
             return OwnerKind::None;
         };
         match owner.kind.as_str() {

@@ -55,8 +55,7 @@ pub(crate) fn warnings_of(
     claims: &[PersistentVolumeClaim],
 ) -> Result<Vec<VolumeWarning>, ModelError> {
     let claims = Claims::read(claims)?;
-    let mut owners = reading::meta(pod).owner_references.iter();
-    let controller = owners.find(|owner| owner.controller == Some(true));
+    let controller = reading::meta(pod).controller();
     // Controllers of other kinds, such as custom resources, promise nothing that is known here.
     let kind = controller.and_then(|owner| ControllerKind::parse(&owner.kind, "kind").ok());
     match kind {

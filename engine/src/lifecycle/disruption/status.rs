@@ -95,8 +95,7 @@ fn expected<'a>(
 
 /// UID of the owner that controls a pod.
 fn controller(pod: &Pod) -> Option<&str> {
-    let owners = &reading::meta(pod).owner_references;
-    owners.iter().find(|owner| owner.controller == Some(true)).map(|owner| owner.uid.as_str())
+    reading::meta(pod).controller().map(|owner| owner.uid.as_str())
 }
 
 /// Scales by UID.

@@ -57,7 +57,7 @@ impl Compile for resource_v1::ResourceClaim {
         let allocation = allocation.map(|allocation| Allocation::compile(allocation, names));
         let reserved_for = status.map_or(&[][..], |status| &status.reserved_for).iter();
         let devices = status.map_or(&[][..], |status| &status.devices).iter();
-        let controller = metadata.owner_references.iter().find(|o| o.controller == Some(true));
+        let controller = metadata.controller();
         let annotation = metadata.annotations.get(EXTENDED_CLAIM_ANNOTATION);
         Ok(ResourceClaim {
             key: ClaimKey { namespace: key.namespace.clone(), name: key.name.clone() },

@@ -73,7 +73,7 @@ impl PersistentVolumeClaim {
             .map_err(|error| error.under("spec.selector"))?;
         let annotations = &metadata.annotations;
         let selected_node = annotations.get("volume.kubernetes.io/selected-node");
-        let controller = metadata.owner_references.iter().find(|o| o.controller == Some(true));
+        let controller = metadata.controller();
         Ok(PersistentVolumeClaim {
             key: ClaimKey { namespace: key.namespace.clone(), name: key.name.clone() },
             uid: metadata.uid.as_str().into(),

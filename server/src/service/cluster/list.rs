@@ -7,6 +7,7 @@ use berth_proto::berth_v1::{
     ListNodesRequest, ListNodesResponse, ListPodsRequest, ListPodsResponse, PodSummary,
 };
 use berth_proto::core_v1;
+use berth_proto::meta_v1::ObjectMeta;
 
 use super::page;
 use crate::service::CallError;
@@ -134,8 +135,7 @@ fn summary(row: &Row, with_object: bool) -> PodSummary {
     summary.reason = if status.reason.is_empty() { unscheduled(&status) } else { status.reason };
     summary.phase = if status.phase.is_empty() { "Pending".to_owned() } else { status.phase };
     let metadata = object.metadata.as_ref();
-    let owners = metadata.map(|metadata| metadata.owner_references.as_slice()).unwrap_or_default();
-    let controller = owners.iter().find(|owner| owner.controller == Some(true));
+    let controller = metadata.and_then(ObjectMeta::controller);
     summary.owner = controller.map(|it| format!("{}/{}", it.kind, it.name)).unwrap_or_default();
     summary.created = metadata.and_then(|metadata| metadata.creation_timestamp);
     if with_object {

@@ -9,6 +9,7 @@ use berth_engine::{
 };
 use berth_proto::berth_v1::{self as wire, ListPendingRequest, ListPendingResponse};
 use berth_proto::core_v1;
+use berth_proto::meta_v1::ObjectMeta;
 use prost::Message as _;
 
 use crate::clock;
@@ -296,8 +297,7 @@ fn nearest(reasons: &[CountedReason]) -> Option<Plugin> {
 fn workloads(pods: &[&Waiting]) -> Vec<wire::PendingWorkload> {
     let mut counts: BTreeMap<(String, String, String), usize> = BTreeMap::new();
     for Waiting { pod, object } in pods {
-        let owners = object.metadata.iter().flat_map(|metadata| &metadata.owner_references);
-        let controller = owners.into_iter().find(|owner| owner.controller == Some(true));
+        let controller = object.metadata.as_ref().and_then(ObjectMeta::controller);
         let (kind, name) = match controller {
             Some(owner) => (owner.kind.clone(), owner.name.clone()),
             None => ("Pod".to_owned(), pod.key().name.to_string()),
