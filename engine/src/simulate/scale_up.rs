@@ -35,12 +35,13 @@ use ring::Ring;
 pub use template_slice::TemplateSlice;
 
 impl Cluster {
-    /// Checks a ResourceSlice of a node group's template; errors name the field.
+    /// Checks a ResourceSlice of the node group's template with this name; errors name the field.
     pub fn check_template_slice(
         &self,
         slice: &resource_v1::ResourceSlice,
+        template: &str,
     ) -> Result<TemplateSlice, ModelError> {
-        TemplateSlice::check(slice, &self.snapshot().model.lending())
+        TemplateSlice::check(slice, template, &self.snapshot().model.lending())
     }
 
     /// Simulates what each node group could do for pending pods on the cluster as it is now; the cluster is not

@@ -323,8 +323,9 @@ fn a_scale_up_counts_the_devices_of_its_nodes() {
     let cluster = cluster(&["n0 cpu=64 pods=99"], &[]);
     upsert_class(&cluster);
     let pods = pending(&cluster, 5);
+    let check = |slice: &_| cluster.check_template_slice(slice, "template");
     let simulate = |slices: &[resource_v1::ResourceSlice]| {
-        let checked = slices.iter().map(|slice| cluster.check_template_slice(slice).unwrap());
+        let checked = slices.iter().map(|slice| check(slice).unwrap());
         let group = NodeGroup {
             id: "g".into(),
             template: cluster.compile_node(&node("template cpu=64 pods=99")).unwrap(),
@@ -350,6 +351,11 @@ fn a_scale_up_counts_the_devices_of_its_nodes() {
     other.spec.as_mut().unwrap().pool.as_mut().unwrap().name = "other".into();
     assert_eq!(simulate(&[own, other]), (vec![4, 1], 0));
     assert_eq!(simulate(&[]), (vec![], 5), "the devices are gone with the question");
-    let error = cluster.check_template_slice(&slice(None, 2)).unwrap_err();
-    assert_eq!(error.field, "spec.nodeName");
+    for (node, found) in [(None, "is not set"), (Some("n0"), "is `n0`")] {
+        let error = check(&slice(node, 2)).unwrap_err();
+        assert_eq!(error.field, "spec.nodeName");
+        let expected =
+            format!("{found}, and the template is `template`: its own devices are copied");
+        assert_eq!(error.reason, expected);
+    }
 }

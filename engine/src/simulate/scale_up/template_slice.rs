@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use berth_proto::resource_v1;
 
+use crate::model::label::clip;
 use crate::model::{Model, ModelError, Object, WireObject};
 
 /// A ResourceSlice of a group's template node, checked. Each added node gets a copy with its own name and pool.
@@ -11,17 +12,23 @@ use crate::model::{Model, ModelError, Object, WireObject};
 pub struct TemplateSlice(resource_v1::ResourceSlice);
 
 impl TemplateSlice {
-    /// Checks a slice; only devices of one node can be copied.
+    /// Checks a slice: only the template's own devices are copied.
     pub(crate) fn check(
         slice: &resource_v1::ResourceSlice,
+        template: &str,
         model: &Model,
     ) -> Result<TemplateSlice, ModelError> {
-        let node = slice.spec.as_ref().and_then(|spec| spec.node_name.as_ref());
-        if node.is_none_or(|node| node.is_empty()) {
-            return Err(ModelError::new(
-                "spec.nodeName",
-                "must be set: only a node's own devices are copied",
-            ));
+        let node = slice.spec.as_ref().and_then(|spec| spec.node_name.as_deref());
+        if node != Some(template) {
+            let found = match node.unwrap_or_default() {
+                "" => "is not set".to_owned(),
+                node => format!("is `{}`", clip(node)),
+            };
+            let reason = format!(
+                "{found}, and the template is `{}`: its own devices are copied",
+                clip(template)
+            );
+            return Err(ModelError::new("spec.nodeName", reason));
         }
         Object::compile(WireObject::from(slice), model)?;
         Ok(TemplateSlice(slice.clone()))

@@ -7,8 +7,8 @@ use berth_proto::core_v1::Pod;
 
 use crate::cli::CliError;
 use crate::cli::input::InputArgs;
-use crate::cli::{lenient, manifest};
-use crate::feed::file::{UnknownFields, WrittenObject};
+use crate::cli::{lenient, manifest, output};
+use crate::feed::file::{Located, Location, UnknownFields, WrittenObject};
 
 /// `NAME=FILE`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,8 +28,8 @@ impl GroupFile {
         }
     }
 
-    /// Reads the file: one Node, the pods that run on every node of the group, and the node's ResourceSlices. Objects of
-    /// other kinds are left out.
+    /// Reads the file: one Node, the pods that run on every node of the group, and the node's ResourceSlices. A note
+    /// names each object of another kind.
     ///
     /// # Errors
     /// A file that cannot be read, a refused object, no Node or several.
@@ -46,10 +46,15 @@ impl GroupFile {
             lenient::warn(&dump.warnings);
             nodes.extend(dump.nodes.into_iter().map(|node| node.value));
             pods.extend(dump.pods.into_iter().map(|pod| contained(pod.value)));
-            slices.extend(dump.objects.into_iter().filter_map(|object| match object.value {
-                WrittenObject::ResourceSlice(slice) => Some(*slice),
-                _ => None,
-            }));
+            for Located { value, location } in dump.objects {
+                match value {
+                    WrittenObject::ResourceSlice(slice) => slices.push(*slice),
+                    other => leave_out(other.as_wire().kind().name(), &location),
+                }
+            }
+            for workload in dump.workloads {
+                leave_out(workload.value.kind().name(), &workload.location);
+            }
         }
         let n_nodes = nodes.len();
         match (nodes.pop(), n_nodes) {
@@ -66,6 +71,10 @@ impl GroupFile {
             ))),
         }
     }
+}
+
+fn leave_out(kind: &str, location: &Location) {
+    output::note(&format!("note: {location}: {kind}: not a part of a node group, left out"));
 }
 
 fn contained(mut pod: Pod) -> Pod {

@@ -209,9 +209,10 @@ fn compile_group(
             format!("has {} slices, more than {MAX_TEMPLATE_SLICES}", template_slices.len());
         return Err(CallError::field(format!("{at}.template_slices"), reason));
     }
+    let name = template.metadata.as_ref().map_or("", |metadata| &metadata.name);
     let slices = template_slices.iter().enumerate().map(|(i, slice)| {
         let under = |error| under(format!("template_slices[{i}]"), error);
-        cluster.check_template_slice(slice).map_err(under)
+        cluster.check_template_slice(slice, name).map_err(under)
     });
     let pods = template_pods.iter().enumerate().map(|(i, pod)| {
         let under = |error| under(format!("template_pods[{i}]"), error);
