@@ -32,6 +32,9 @@ const MAX_WAITING: usize = 1024;
 const PATIENCE: u32 = 10;
 /// Number of calls of a user up to which none is refused for what other users do.
 const FEW: usize = 8;
+/// Factor of the limit for which the calls of other users count after they have ended: a queue that they made stands for
+/// up to twice its window.
+const LATELY: u32 = 2 * standing_queue::WINDOW;
 /// Minimum and maximum delay that a refused call gets before a retry.
 const RETRY_AFTER: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(30));
 
@@ -89,6 +92,12 @@ pub(crate) enum Entry {
 pub(crate) struct Refused {
     /// Delay after which the queue should be short again.
     pub(crate) retry_after: Duration,
+}
+
+/// Numbers of calls that run or wait.
+struct UnderWay {
+    n_own: usize,
+    n_others: usize,
 }
 
 impl<W> Queue<W> {
@@ -169,17 +178,31 @@ impl<W> Queue<W> {
     /// than they have together, and its own calls wait neither long nor would this one.
     fn is_others_fault(&self, now: Instant, user: &User) -> bool {
         let own = || self.calls.iter().filter(|waiting| waiting.user.name == user.name);
-        let own_streams = self.streams.iter().filter(|waiting| waiting.user.name == user.name);
-        let n_waiting = self.calls.len() + self.streams.len();
-        let n_running = self.turns.n_running(user);
-        let n_own = n_running + own().count() + own_streams.count();
-        let n_others = self.turns.n_running_in_all() + n_waiting - n_own;
         let is_soon = || {
             self.expected_wait(user) <= self.max_wait
                 && own().next().is_none_or(|first| now - first.since <= self.max_wait)
         };
-        let has_few = n_own == 0 || n_own < FEW && n_others > 0;
-        n_waiting < MAX_WAITING && (has_few || n_own < n_others && is_soon())
+        let UnderWay { n_own, n_others } = self.under_way(user);
+        self.n_waiting() < MAX_WAITING && (self.has_few(now, user) || n_own < n_others && is_soon())
+    }
+
+    /// Whether the user has few calls under way while others have some, or had some lately: it is never refused then.
+    fn has_few(&self, now: Instant, user: &User) -> bool {
+        let UnderWay { n_own, n_others } = self.under_way(user);
+        let has_others = || {
+            n_others > 0
+                || self.turns.has_others_within(self.max_wait.saturating_mul(LATELY), user, now)
+        };
+        n_own == 0 || n_own < FEW && has_others()
+    }
+
+    /// The calls that run or wait.
+    fn under_way(&self, user: &User) -> UnderWay {
+        let waiting = self.calls.iter().chain(&self.streams);
+        let n_own_waiting = waiting.filter(|waiting| waiting.user.name == user.name).count();
+        let n_own = self.turns.n_running(user) + n_own_waiting;
+        let n_others = self.turns.n_running_in_all() + self.n_waiting() - n_own;
+        UnderWay { n_own, n_others }
     }
 
     /// Sets how many workers may run now; returns whether the queue stands.
@@ -209,13 +232,18 @@ impl<W> Queue<W> {
             return Ok(Entry::Begun { id: self.turns.begin(user, now) });
         }
         let patience = now + self.max_wait.saturating_mul(PATIENCE);
-        let until = deadline.map_or(patience, |deadline| deadline.min(patience));
+        let until = match deadline {
+            // Others' calls may take the workers for as long as a call may take.
+            _ if self.has_few(now, user) => deadline,
+            Some(deadline) => Some(deadline.min(patience)),
+            None => Some(patience),
+        };
         self.standing_queue.note_waiting(now);
         let user = user.clone();
         let waiting = Waiting { ticket: self.take_ticket(), user, since: now, worker: waiter() };
         let ticket = waiting.ticket;
         self.calls.push_back(waiting);
-        Ok(Entry::Waits { ticket, until: Some(until) })
+        Ok(Entry::Waits { ticket, until })
     }
 
     /// Admits a request of a stream, which waits for as long as it takes: its stream sends no more meanwhile.
@@ -249,7 +277,7 @@ impl<W> Queue<W> {
     /// Frees the worker of a call, if it still has one; `service` is the time of the call, if it began. [`Queue::next`]
     /// assigns the worker anew.
     pub(crate) fn finish(&mut self, now: Instant, id: u64, service: Option<Service>) {
-        if self.turns.end(id) {
+        if self.turns.end(id, now) {
             self.n_busy = self.n_busy.saturating_sub(1);
         }
         if let Some(service) = service {

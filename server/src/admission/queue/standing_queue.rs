@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 /// Length of the window, in limits on waiting, over which arrivals are compared with capacity: long enough for chance
 /// not to decide.
-const WINDOW: u32 = 5;
+pub(super) const WINDOW: u32 = 5;
 
 /// Detects whether one queue is standing.
 #[derive(Debug)]

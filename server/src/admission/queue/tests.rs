@@ -354,6 +354,33 @@ fn a_greedy_user_has_no_other_refused() {
     assert!(queue.enter(later, None, &honest, || 2_008).is_err());
 }
 
+/// A user of few calls is refused neither for a queue that others made a moment ago, nor after long waiting for them; a
+/// user who was alone is.
+#[test]
+fn few_calls_wait_for_what_others_did() {
+    let standing = |other: &User| {
+        let (mut queue, start) = (Queue::new(1, 100 * MS), Instant::now());
+        for who in 0..10 {
+            let _ = queue.enter(start, None, other, || who);
+        }
+        let now = start + 101 * MS;
+        assert!(queue.enter(now, None, other, || 10).is_err(), "it stands");
+        let mut worker = Some(0);
+        while worker.is_some() {
+            worker = finish(&mut queue, now);
+        }
+        (queue, now)
+    };
+    let honest = user("honest", 1);
+    for (other, is_taken) in [(user("greedy", 1), true), (honest.clone(), false)] {
+        let (mut queue, now) = standing(&other);
+        assert!(matches!(queue.enter(now, None, &honest, || 20), Ok(Entry::Begun { .. })));
+        let second = queue.enter(now, None, &honest, || 21);
+        let waits = matches!(second, Ok(Entry::Waits { until: None, .. }));
+        assert_eq!((waits, second.is_err()), (is_taken, !is_taken), "{}", other.name);
+    }
+}
+
 #[test]
 fn waiting_users_take_turns_by_weight() {
     let (mut queue, start) = (Queue::new(1, 10_000 * MS), Instant::now());

@@ -22,8 +22,16 @@ pub(super) struct Turns {
     n_workers: usize,
     running: Vec<Running>,
     next_id: u64,
-    /// Number of the last turn of each user.
-    last: HashMap<Arc<str>, u64>,
+    /// The last turn of each user.
+    last: HashMap<Arc<str>, Turn>,
+}
+
+#[derive(Debug)]
+struct Turn {
+    /// Id of the call.
+    id: u64,
+    /// When it began, or ended.
+    at: Instant,
 }
 
 #[derive(Debug)]
@@ -47,15 +55,27 @@ impl Turns {
         if self.last.len() >= MAX_USERS {
             self.last.clear();
         }
-        self.last.insert(user.clone(), id);
+        self.last.insert(user.clone(), Turn { id, at: now });
         self.running.push(Running { id, user, since: now, is_beside: false });
         id
     }
 
     /// A call is over; returns whether it had a worker.
-    pub(super) fn end(&mut self, id: u64) -> bool {
-        let place = self.running.iter().position(|running| running.id == id);
-        place.is_some_and(|place| !self.running.swap_remove(place).is_beside)
+    pub(super) fn end(&mut self, id: u64, now: Instant) -> bool {
+        let Some(place) = self.running.iter().position(|running| running.id == id) else {
+            return false;
+        };
+        let ended = self.running.swap_remove(place);
+        if let Some(turn) = self.last.get_mut(&ended.user) {
+            turn.at = now;
+        }
+        !ended.is_beside
+    }
+
+    /// Whether a call of another user ran in the last `time`.
+    pub(super) fn has_others_within(&self, time: Duration, user: &User, now: Instant) -> bool {
+        let is_recent = |turn: &Turn| now.saturating_duration_since(turn.at) <= time;
+        self.last.iter().any(|(other, turn)| *other != user.name && is_recent(turn))
     }
 
     /// Number of calls of the user that run.
@@ -125,7 +145,7 @@ impl Turns {
         let key = |&(place, user): &(usize, &User)| {
             let n = self.running.iter().filter(|running| running.user == user.name).count();
             let scaled = (n as u64 * 1_000) / u64::from(user.weight.max(1));
-            let last = self.last.get(&user.name).copied().unwrap_or_default();
+            let last = self.last.get(&user.name).map_or(0, |turn| turn.id);
             let age = self.next_id.saturating_sub(last) + 1;
             (scaled, Reverse(age.saturating_mul(u64::from(user.weight.max(1)))), place)
         };
