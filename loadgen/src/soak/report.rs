@@ -173,8 +173,10 @@ impl SoakReport {
         }
         writeln!(text, "{}\n", trimmed(&done.to_string())).ok();
         for (what, failures) in &self.errors {
-            let n = grouped(failures.n);
-            writeln!(text, "error {}: {n}, first: {}", what.trim_end(), failures.first).ok();
+            writeln!(text, "error {}: {}", what.trim_end(), grouped(failures.n)).ok();
+            for (message, n) in &failures.messages {
+                writeln!(text, "  {} × {message}", grouped(*n)).ok();
+            }
         }
         let n_recounts = self.done.get("recounts").copied().unwrap_or_default();
         match self.differences.n {
@@ -289,7 +291,8 @@ pub(super) mod tests {
             "done times p50 ms p99 ms max ms",
             "Place 1,200 1.5 1.5 1.5",
             "recounts 181",
-            "error Session.Open RESOURCE_EXHAUSTED: 3, first: 2 sessions are open",
+            "error Session.Open RESOURCE_EXHAUSTED: 3",
+            "3 × 2 sessions are open",
             "recounts: 181, all exact",
         ];
         assert_eq!(lines, expected);

@@ -9,6 +9,8 @@ use serde::Serialize;
 
 /// Limit of the differences that are kept as text; further ones are only counted.
 const MAX_DIFFERENCES: usize = 50;
+/// Limit of the different messages that are kept for a method and code.
+const MAX_MESSAGES: usize = 5;
 /// Limit of the length of a kept text, in characters.
 const MAX_CHARS: usize = 400;
 
@@ -20,8 +22,8 @@ pub type Done = BTreeMap<&'static str, u64>;
 pub struct Failures {
     /// Number of failures.
     pub n: u64,
-    /// Message of the first failure.
-    pub first: String,
+    /// Failures by message, for the messages that came first.
+    pub messages: BTreeMap<String, u64>,
 }
 
 /// Differences between the server and its own responses.
@@ -84,8 +86,9 @@ impl Tally {
     pub(super) fn failed(&mut self, method: &str, code: &str, message: &str) {
         let failures = self.errors.entry(format!("{method} {code}")).or_default();
         failures.n += 1;
-        if failures.first.is_empty() {
-            failures.first = sanitized(message);
+        let message = sanitized(message);
+        if failures.messages.len() < MAX_MESSAGES || failures.messages.contains_key(&message) {
+            *failures.messages.entry(message).or_default() += 1;
         }
     }
 
@@ -112,11 +115,12 @@ mod tests {
         let mut tally = Tally::default();
         for n in 0..200 {
             tally.differs(&format!("{n}{}", "x".repeat(1_000)));
-            tally.failed("Place", "UNAVAILABLE", &format!("\u{1b}[2J{n}"));
+            tally.failed("Place", "UNAVAILABLE", &format!("\u{1b}[2J{}", n % 20));
         }
         assert_eq!((tally.differences.n, tally.differences.first.len()), (200, MAX_DIFFERENCES));
         assert!(tally.differences.first.iter().all(|text| text.chars().count() == MAX_CHARS));
         let failures = &tally.errors["Place UNAVAILABLE"];
-        assert_eq!((failures.n, failures.first.as_str()), (200, "\u{fffd}[2J0"));
+        assert_eq!((failures.n, failures.messages.len()), (200, MAX_MESSAGES));
+        assert_eq!(failures.messages["\u{fffd}[2J0"], 10);
     }
 }

@@ -116,19 +116,24 @@ impl Session {
         let mut session = world.client.session();
         let opening = session.open(SessionServiceOpenRequest {});
         let session_id = world.call("Session.Open", opening).await?.session_id;
-        if self.rng.random_bool(0.4) {
-            self.delete_node(world, &session_id).await?;
-        }
-        let placed = self.place(world, &session_id).await?;
-        if self.rng.random_bool(0.5) {
-            self.commit(world, &session_id, &placed).await;
-        }
-        if self.abandons() {
+        let used = self.use_session(world, &session_id).await;
+        if used.is_ok() && self.abandons() {
             world.count("sessions left alone", 1);
             return Ok(());
         }
         let request = SessionServiceCloseRequest { session_id };
         world.call("Session.Close", session.close(request)).await.map(drop)
+    }
+
+    async fn use_session(&mut self, world: &World, session_id: &str) -> Result<(), Status> {
+        if self.rng.random_bool(0.4) {
+            self.delete_node(world, session_id).await?;
+        }
+        let placed = self.place(world, session_id).await?;
+        if self.rng.random_bool(0.5) {
+            self.commit(world, session_id, &placed).await;
+        }
+        Ok(())
     }
 }
 
@@ -144,7 +149,7 @@ impl Actor for Session {
             }
             return;
         }
-        // Failures are counted where they occur; a session left by a failure expires.
+        // Failures are counted where they occur.
         drop(self.run_session(world).await);
     }
 }
