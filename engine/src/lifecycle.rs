@@ -29,4 +29,5 @@ pub mod pressure;
 pub mod priority;
 pub mod gate;
 pub mod disruption;
+pub mod claim_release;
 pub mod evaluation;

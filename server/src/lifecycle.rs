@@ -83,6 +83,7 @@ macro_rules! each_function {
             "pdb" "ValidatePDB" disruption::validate_pdb(ValidatePdbRequest) -> ValidatePdbResponse;
             "pdb" "PDBStatus" disruption::pdb_status(PdbStatusRequest) -> PdbStatusResponse;
             "pdb" "Evict" disruption::evict(EvictRequest) -> EvictResponse;
+            "claim" "ReleaseClaims" claim_release::release_claims(ReleaseClaimsRequest) -> ReleaseClaimsResponse;
         }
     };
 }

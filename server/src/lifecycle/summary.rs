@@ -65,6 +65,7 @@ pub(super) const SUMMARIES: &[(&str, &str)] = &[
     ("ValidatePDB", "whether a PodDisruptionBudget is allowed"),
     ("PDBStatus", "a budget's figures: healthy, desired, expected, allowed"),
     ("Evict", "the answer to an eviction request"),
+    ("ReleaseClaims", "which claims for devices are freed by the pods that have ended"),
 ];
 
 #[cfg(test)]

@@ -54,8 +54,10 @@ fn own_examples_match_and_name_every_function() {
 fn the_large_file_matches() {
     let Some(examples) = recorded::find("spec/lifecycle-examples.json") else { return };
     let report = run(&examples);
-    // The large file has no `evaluation`, which is Berth's own combination of the decisions.
-    let groups: Vec<&str> = groups().into_iter().filter(|group| *group != "evaluation").collect();
+    // The large file has no `evaluation`, which is Berth's own combination of the decisions, and
+    // no `claim`, whose rules were written after it.
+    let groups: Vec<&str> =
+        groups().into_iter().filter(|group| !["evaluation", "claim"].contains(group)).collect();
     check_match(&report, &groups, 2_000);
     let n_examples: usize = report.suites.iter().map(|suite| suite.n_cases).sum();
     assert!(n_examples >= 543, "{n_examples} examples");
