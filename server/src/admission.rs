@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  headers ─► count ─► enter ──────────────► handler ─────────► last byte of the answer
-//!             (lane)     │ quick: by how long it waited for a thread (`codel`)
+//!             (lane)     │ quick: by how long it waited for a thread (`codel`), unless its user has few (`user_counts`)
 //!                        │ decision, simulation, ledger: would the lane's queue take it? (`queue`)
 //!                        ├ stream, watch: by number
 //!                        └ probe: always, unless thousands are under way
@@ -17,6 +17,7 @@ mod limits;
 mod queue;
 mod codel;
 mod user;
+mod user_counts;
 mod workers;
 
 pub(crate) use bytes::{ByteBudget, Bytes, Holder, SMALL};
@@ -34,6 +35,7 @@ use std::time::{Duration, Instant};
 use crate::clock;
 use crate::telemetry::{AdmissionCounts, LaneCounts};
 use codel::CoDel;
+use user_counts::{Counted, UserCounts};
 
 /// Maximum number of probes under way. Each takes microseconds: more only come where their messages do not.
 const MAX_PROBES: u64 = 4_096;
@@ -41,6 +43,8 @@ const MAX_PROBES: u64 = 4_096;
 const MAX_WATCHES: u64 = 1_024;
 /// Number of calls under way per core below which the quick lane has no queue.
 const FEW: u64 = 8;
+/// Number of a user's quick calls under way up to which none is refused for what other users do.
+const FEW_OF_A_USER: u32 = 8;
 /// One call in this many is sampled for the waits of the quick lane.
 const SAMPLING: u64 = 8;
 /// The share of a user in the streams: one in so many.
@@ -64,6 +68,8 @@ pub(crate) struct Admission {
     quick: CoDel,
     /// Number of quick calls under way below which no queue is assumed.
     few_quick: u64,
+    /// Quick calls under way by user.
+    quick_users: UserCounts,
     workers: LaneWorkers,
     /// Metrics by lane.
     counts: [LaneCounts; Lane::ALL.len()],
@@ -99,6 +105,7 @@ impl Admission {
             streams: Mutex::default(),
             quick: CoDel::new(clock::now(), limits.max_queue_time),
             few_quick: FEW * n_cores as u64,
+            quick_users: UserCounts::new(),
             workers,
             counts: Lane::ALL.map(|lane| counts.lane(lane.name())),
         }
@@ -110,8 +117,11 @@ impl Admission {
     }
 
     /// Counts a call that is over: its response has left, or its caller has gone away.
-    pub(crate) fn leave(&self, lane: Lane) {
+    pub(crate) fn leave(&self, lane: Lane, entered: Option<Entered>) {
         self.tallies[lane as usize].left.fetch_add(1, Ordering::Relaxed);
+        if let Some(Entered(Some(counted))) = entered {
+            self.quick_users.leave(counted);
+        }
     }
 
     /// Opens a stream of the user, which counts as its until the returned value is dropped.
@@ -130,7 +140,8 @@ impl Admission {
         Ok(OpenStream { admission: self.clone(), user: user.name.clone() })
     }
 
-    /// Decides whether a call that has arrived may begin; `waited` is how long it has already waited for a thread.
+    /// Decides whether a call that has arrived may begin; `waited` is how long it has already waited for a thread. What
+    /// is returned goes to [`Admission::leave`].
     ///
     /// # Errors
     /// [`AdmissionError::Overloaded`] with the delay before a retry, [`AdmissionError::DeadlineExceeded`].
@@ -141,21 +152,21 @@ impl Admission {
         waited: Duration,
         deadline: Option<Instant>,
         user: &User,
-    ) -> Result<(), AdmissionError> {
+    ) -> Result<Entered, AdmissionError> {
         if deadline.is_some_and(|at| at <= now) {
             return Err(AdmissionError::DeadlineExceeded);
         }
         let entered = self.check_number(lane).and_then(|()| match lane {
-            Lane::Probe | Lane::Watch | Lane::Stream => Ok(()),
-            Lane::Quick => self.check_wait(now, waited),
-            Lane::Decision => self.workers.decision.check(now, deadline, user),
-            Lane::Simulation => self.workers.simulation.check(now, deadline, user),
-            Lane::Ledger => self.workers.ledger.check(now, deadline, user),
+            Lane::Probe | Lane::Watch | Lane::Stream => Ok(None),
+            Lane::Quick => self.enter_quick(now, waited, user).map(Some),
+            Lane::Decision => self.workers.decision.check(now, deadline, user).map(|()| None),
+            Lane::Simulation => self.workers.simulation.check(now, deadline, user).map(|()| None),
+            Lane::Ledger => self.workers.ledger.check(now, deadline, user).map(|()| None),
         });
         if entered.is_err() {
             self.counts[lane as usize].count_refused();
         }
-        entered
+        entered.map(Entered)
     }
 
     /// Arrives and enters for a call of another protocol, which is under way for as long as the returned value lives.
@@ -198,18 +209,28 @@ impl Admission {
         if n > limit { Err(AdmissionError::overloaded(reason, RETRY_AFTER)) } else { Ok(()) }
     }
 
-    fn check_wait(&self, now: Instant, waited: Duration) -> Result<(), AdmissionError> {
+    fn enter_quick(
+        &self,
+        now: Instant,
+        waited: Duration,
+        user: &User,
+    ) -> Result<Counted, AdmissionError> {
         let tally = &self.tallies[Lane::Quick as usize];
         if tally.arrived.load(Ordering::Relaxed).is_multiple_of(SAMPLING) {
             self.counts[Lane::Quick as usize].record_wait(waited);
         }
-        if self.quick.is_too_late(now, waited) && tally.n_under_way() > self.few_quick {
+        let (counted, n_of_user) = self.quick_users.enter(&user.name);
+        if self.quick.is_too_late(now, waited)
+            && tally.n_under_way() > self.few_quick
+            && n_of_user > FEW_OF_A_USER
+        {
+            self.quick_users.leave(counted);
             return Err(AdmissionError::overloaded(
                 "calls wait too long for a thread",
                 self.quick.retry_after(),
             ));
         }
-        Ok(())
+        Ok(counted)
     }
 
     /// Publishes the counts as metrics.
@@ -229,6 +250,10 @@ impl Admission {
         }
     }
 }
+
+/// A call that has begun.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Entered(Option<Counted>);
 
 /// An open stream of a user.
 pub(crate) struct OpenStream {
@@ -256,7 +281,7 @@ pub(crate) struct Visit<'a> {
 
 impl Drop for Visit<'_> {
     fn drop(&mut self) {
-        self.admission.leave(self.lane);
+        self.admission.leave(self.lane, None);
     }
 }
 
@@ -278,7 +303,8 @@ mod tests {
 
     fn enter(admission: &Admission, lane: Lane) -> Result<(), AdmissionError> {
         admission.arrive(lane);
-        admission.enter(lane, clock::now(), Duration::ZERO, None, &User::current())
+        let user = User::current();
+        admission.enter(lane, clock::now(), Duration::ZERO, None, &user).map(drop)
     }
 
     #[test]
@@ -293,8 +319,8 @@ mod tests {
             refused,
             AdmissionError::overloaded("too many calls are under way", RETRY_AFTER)
         );
-        admission.leave(Lane::Ledger);
-        admission.leave(Lane::Quick);
+        admission.leave(Lane::Ledger, None);
+        admission.leave(Lane::Quick, None);
         assert_eq!(enter(&admission, Lane::Simulation), Ok(()));
         assert_eq!(enter(&admission, Lane::Stream), Ok(()));
         let refused = enter(&admission, Lane::Stream).unwrap_err();
@@ -321,6 +347,26 @@ mod tests {
         assert_eq!(enter(&admission, Lane::Simulation), Ok(()));
         drop((worker, waits));
         assert_eq!(enter(&admission, Lane::Decision), Ok(()));
+    }
+
+    /// Where all quick calls wait for a thread, those of a user who has few are not refused for it.
+    #[test]
+    fn quick_calls_of_a_user_who_has_few_are_not_refused_for_others() {
+        let admission = admission(LoadLimits::default());
+        let user = |name: &str| User { name: name.into(), weight: 1 };
+        let (greedy, honest) = (user("greedy"), user("honest"));
+        let n_cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let wait = Duration::from_secs(1);
+        let enter = |user: &User| {
+            admission.arrive(Lane::Quick);
+            admission.enter(Lane::Quick, clock::now(), wait, None, user)
+        };
+        let n_taken = (0..100 * n_cores).filter(|_| enter(&greedy).is_ok()).count();
+        assert!(n_taken < 100 * n_cores, "the greedy user is refused");
+        let entered: Vec<_> = (0..FEW_OF_A_USER).map(|_| enter(&honest).unwrap()).collect();
+        assert!(enter(&honest).is_err(), "these are many");
+        admission.leave(Lane::Quick, Some(entered[0]));
+        assert!(enter(&honest).is_ok());
     }
 
     #[test]

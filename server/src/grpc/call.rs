@@ -9,7 +9,7 @@ use tonic::body::Body;
 
 use super::credential::Revoked;
 use super::timeout::parse_timeout;
-use crate::admission::{Holder, Lane, OpenStream, User};
+use crate::admission::{Entered, Holder, Lane, OpenStream, User};
 use crate::audit::{Changes, Line};
 use crate::auth::Caller;
 use crate::clock;
@@ -34,6 +34,8 @@ pub(super) struct Call {
     pub(super) peer: Option<Arc<Peer>>,
     /// Keeps the connection from making room for others.
     in_use: Option<InUse>,
+    /// Present once the call has begun.
+    entered: Option<Entered>,
     /// A stream's slot among those of its user.
     stream: Option<OpenStream>,
     /// Ends when the credential of a stream's caller is revoked.
@@ -66,6 +68,7 @@ impl Call {
             caller: None,
             peer: request.extensions().get::<Arc<Peer>>().cloned(),
             in_use: None,
+            entered: None,
             stream: None,
             revoked: None,
             until: None,
@@ -172,7 +175,8 @@ impl Call {
         let user = self.user();
         let now = clock::now();
         let waited = now.saturating_duration_since(self.arrived);
-        self.state.admission.enter(self.method.lane, now, waited, self.until, &user)?;
+        let admission = &self.state.admission;
+        self.entered = Some(admission.enter(self.method.lane, now, waited, self.until, &user)?);
         if self.method.lane == Lane::Stream && !self.state.auth.is_open() {
             self.stream = Some(self.state.admission.open_stream(&user)?);
         }
@@ -218,6 +222,6 @@ impl Drop for Call {
     fn drop(&mut self) {
         // No status was sent: the client went away.
         self.end(Code::Cancelled as i32);
-        self.state.admission.leave(self.method.lane);
+        self.state.admission.leave(self.method.lane, self.entered);
     }
 }
