@@ -57,6 +57,14 @@ pub struct Cli {
     pub command: Command,
 }
 
+impl Cli {
+    /// Whether the command serves others until it is stopped.
+    #[must_use]
+    pub fn runs_for_long(&self) -> bool {
+        matches!(self.command, Command::Serve(_) | Command::Schedule(_))
+    }
+}
+
 /// The subcommands.
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {

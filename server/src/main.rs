@@ -1,17 +1,13 @@
 //! The `berth` binary: parses the command line, runs the command, prints errors.
 
+mod allocator;
+
 use std::ffi::OsString;
 use std::io::{self, ErrorKind, Write as _};
 use std::process::ExitCode;
 
 use berth_server::cli::{self, environment};
 use berth_server::{escape, telemetry};
-
-// No slower over gRPC than the system's allocator (benches/record/2026-11-22-epyc-2-cores-wire.md); batches and cold
-// loads are measured with it. Without huge pages, with which it would hold a third more memory and up to a half
-// (benches/record/2026-11-22-epyc-2-cores-soak.md).
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     match run() {
@@ -30,7 +26,12 @@ fn main() -> ExitCode {
 fn run() -> anyhow::Result<ExitCode> {
     let arguments: Vec<OsString> = std::env::args_os().collect();
     match environment::parse(&arguments) {
-        Ok(cli) => Ok(cli::run(cli)?),
+        Ok(cli) => {
+            if cli.runs_for_long() {
+                allocator::give_pages_back_at_once();
+            }
+            Ok(cli::run(cli)?)
+        }
         Err(error) => Ok(answer(&error)?),
     }
 }

@@ -56,7 +56,7 @@ pub fn release_claims(request: &ReleaseClaimsRequest) -> Result<ReleaseClaimsRes
     let mut claims = Vec::new();
     for (index, claim) in request.claims.iter().enumerate() {
         let release = in_list("claims", index, release(claim, &pods))?;
-        claims.extend(release.filter(|release| changes(release)));
+        claims.extend(release.filter(changes));
     }
     Ok(ReleaseClaimsResponse { claims })
 }

@@ -15,9 +15,6 @@ use crate::service::readiness::readiness;
 /// Interval of the checks for contradictions, idle sessions, slow readers and a failed ledger.
 const UPKEEP: Duration = Duration::from_secs(1);
 
-/// A size for which the allocator has no memory at hand.
-const LARGE_PIECE: usize = 32 << 20;
-
 /// Interval of the checks for assumed pods whose time to live is over.
 const EXPIRY: Duration = Duration::from_millis(100);
 
@@ -57,19 +54,12 @@ pub(super) async fn keep_up(state: Arc<State>, health: HealthReporter) {
                 let n_cut = state.slow_readers.cut_slow(clock::now(), state.limits.load.slow_reader_timeout);
                 (0..n_cut).for_each(|_| state.metrics.admission().count_slow_reader());
                 ledger.run(&state, clock::now());
-                return_memory();
             }
             Ok(()) = draining.changed() => {}
             Ok(()) = completed.changed() => {}
         }
         report_health(&state, &health).await;
     }
-}
-
-/// Has the allocator return memory that is free to the system. It does so when it takes or frees a large piece, and a
-/// server that has become idle does neither.
-fn return_memory() {
-    drop(std::hint::black_box(Vec::<u8>::with_capacity(LARGE_PIECE)));
 }
 
 /// Reports gRPC health: placements are served once the server is ready, the cluster's feed as soon as the server runs.
