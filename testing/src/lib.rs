@@ -6,5 +6,6 @@
     reason = "a test fails by a panic and prints what it skips"
 )]
 
+pub mod etcd;
 pub mod object;
 pub mod recorded;

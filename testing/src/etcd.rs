@@ -1,0 +1,184 @@
+//! A real etcd for tests: members as processes on loopback, in temporary folders. Without an `etcd` on the path (Debian:
+//! `etcd-server`) the check is skipped and named; with `REQUIRE_ETCD=1` it fails instead.
+
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::recorded::skip;
+
+/// Longest time to wait until a member listens.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Members of one etcd cluster. Dropping it ends them.
+#[derive(Debug)]
+pub struct Etcd {
+    folder: tempfile::TempDir,
+    members: Vec<Member>,
+    /// Further flags of every member.
+    flags: Vec<String>,
+}
+
+#[derive(Debug)]
+struct Member {
+    name: String,
+    client: SocketAddr,
+    peer: SocketAddr,
+    process: Option<Child>,
+}
+
+impl Etcd {
+    /// Starts `n` members with further flags, and waits until they listen. `None` if the check has to be skipped.
+    ///
+    /// # Panics
+    /// If they do not start, or there is no etcd and `REQUIRE_ETCD` is set.
+    #[must_use]
+    pub fn start(n: usize, flags: &[&str]) -> Option<Etcd> {
+        let is_there = Command::new("etcd").arg("--version").output().is_ok();
+        if !is_there {
+            let is_required = std::env::var_os("REQUIRE_ETCD").is_some();
+            assert!(!is_required, "REQUIRE_ETCD=1, but there is no etcd on the path");
+            skip("what needs a real etcd: there is none on the path");
+            return None;
+        }
+        let members = (0..n).map(|n| Member {
+            name: format!("m{n}"),
+            client: free_address(),
+            peer: free_address(),
+            process: None,
+        });
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let flags = flags.iter().map(|&flag| flag.to_owned()).collect();
+        let mut etcd = Etcd { folder, members: members.collect(), flags };
+        (0..n).for_each(|n| etcd.run(n));
+        (0..n).for_each(|n| etcd.await_listening(n));
+        Some(etcd)
+    }
+
+    /// URLs of the members.
+    #[must_use]
+    pub fn endpoints(&self) -> Vec<String> {
+        self.members.iter().map(|member| self.client_url(member)).collect()
+    }
+
+    /// Address at which a member takes clients.
+    #[must_use]
+    pub fn client_address(&self, n: usize) -> SocketAddr {
+        self.members[n].client
+    }
+
+    /// Ends a member as a crash does.
+    ///
+    /// # Panics
+    /// If it does not run.
+    pub fn kill(&mut self, n: usize) {
+        let mut process = self.members[n].process.take().expect("the member runs");
+        process.kill().expect("the member runs");
+        process.wait().expect("it ends");
+    }
+
+    /// Further flags of members that are started from now on.
+    pub fn set_flags(&mut self, flags: &[&str]) {
+        self.flags = flags.iter().map(|&flag| flag.to_owned()).collect();
+    }
+
+    /// Runs `etcdctl` on the cluster; false, and the check is named as skipped, if there is none.
+    ///
+    /// # Panics
+    /// If it fails.
+    #[must_use]
+    pub fn control(&self, arguments: &[&str]) -> bool {
+        let mut command = Command::new("etcdctl");
+        command.env("ETCDCTL_API", "3").args(["--endpoints", &self.endpoints().join(",")]);
+        let Ok(output) = command.args(arguments).output() else {
+            skip("a part of what needs a real etcd: there is no etcdctl on the path");
+            return false;
+        };
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "etcdctl {arguments:?}: {error}");
+        true
+    }
+
+    /// Starts a member again that was killed, with its data, and waits until it listens.
+    ///
+    /// # Panics
+    /// If it does not start.
+    pub fn restart(&mut self, n: usize) {
+        self.run(n);
+        self.await_listening(n);
+    }
+
+    /// Stops a member without ending it, or lets it go on.
+    ///
+    /// # Panics
+    /// If it does not run.
+    pub fn pause(&self, n: usize, is_paused: bool) {
+        let process = self.members[n].process.as_ref().expect("the member runs");
+        let signal = if is_paused { "-STOP" } else { "-CONT" };
+        let sent = Command::new("kill").args([signal, &process.id().to_string()]).status();
+        assert!(sent.is_ok_and(|status| status.success()), "the signal is sent");
+    }
+
+    fn run(&mut self, n: usize) {
+        let url = |address: SocketAddr| format!("http://{address}");
+        let clients = self.client_url(&self.members[n]);
+        let cluster = self.members.iter().map(|member| {
+            let Member { name, peer, .. } = member;
+            format!("{name}=http://{peer}")
+        });
+        let cluster = cluster.collect::<Vec<_>>().join(",");
+        let Member { name, peer, .. } = &self.members[n];
+        let data = self.folder.path().join(name);
+        let process = Command::new("etcd")
+            .args(["--name", name, "--data-dir"])
+            .arg(&data)
+            .args(["--listen-client-urls", &clients, "--advertise-client-urls", &clients])
+            .args(["--listen-peer-urls", &url(*peer), "--initial-advertise-peer-urls", &url(*peer)])
+            .args(["--initial-cluster", &cluster, "--initial-cluster-state", "new"])
+            .args(&self.flags)
+            .stdout(Stdio::null())
+            .stderr(log(self.folder.path(), name))
+            .spawn()
+            .expect("etcd starts");
+        self.members[n].process = Some(process);
+    }
+
+    /// Members that have a certificate are asked over TLS.
+    fn client_url(&self, member: &Member) -> String {
+        let has_tls = self.flags.iter().any(|flag| flag == "--cert-file");
+        format!("{}://{}", if has_tls { "https" } else { "http" }, member.client)
+    }
+
+    fn await_listening(&self, n: usize) {
+        let until = Instant::now() + PATIENCE;
+        while TcpStream::connect(self.members[n].client).is_err() {
+            assert!(Instant::now() < until, "member {n} of etcd does not listen");
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+impl Drop for Etcd {
+    fn drop(&mut self) {
+        for process in self.members.iter_mut().filter_map(|member| member.process.as_mut()) {
+            // It may have ended by itself.
+            drop(process.kill());
+            drop(process.wait());
+        }
+    }
+}
+
+/// The log of a member, beside its data.
+fn log(folder: &Path, name: &str) -> Stdio {
+    let path = folder.join(format!("{name}.log"));
+    let log = std::fs::File::options().create(true).append(true).open(path);
+    log.map_or_else(|_| Stdio::null(), Stdio::from)
+}
+
+/// An address on loopback that nobody listens at now.
+fn free_address() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    listener.local_addr().expect("an address")
+}
