@@ -6,6 +6,7 @@
 
 pub mod audit;
 pub mod auth;
+pub mod etcd;
 pub mod expander;
 pub mod extender;
 pub mod file;

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | here | the [`Ledger`] trait: its contract, keys, transactions, errors |
 //! | [`embedded`] | in one file, durable |
+//! | [`etcd`] | in etcd, for several replicas |
 //! | [`memory`] | in memory, for tests and for servers that need not remember |
 //! | [`claim`] | what requests claim of pods and nodes, and what this server has seen |
 //! | [`grants`] | grants of names ([`identity`]), volumes ([`volume`]), fences ([`fence`]); current tokens ([`token`]) |
@@ -13,9 +14,12 @@
 
 use std::fmt;
 
+use tokio::sync::watch;
+
 use crate::clock;
 
 pub mod embedded;
+pub mod etcd;
 pub mod memory;
 
 pub mod claim;
@@ -28,6 +32,7 @@ mod reason;
 
 pub use claim::{Blind, Contradiction, Sight, Witness};
 pub use embedded::{Embedded, OpenError};
+pub use etcd::{Etcd, EtcdOptions, EtcdStartError};
 pub use grants::{Call, ForceRight, GrantError, Grants};
 pub use memory::Memory;
 
@@ -220,6 +225,15 @@ pub trait Ledger: Send + Sync + 'static {
     fn n_bytes(&self) -> u64 {
         0
     }
+
+    /// Signal that changes when a fence may have changed, also by another server; `None` where no other server can.
+    fn changes(&self) -> Option<watch::Receiver<u64>> {
+        None
+    }
+
+    /// Makes room for another server that waits to commit, if this one keeps it from that. Blocks for a moment; nothing
+    /// is committed afterwards.
+    fn resign(&self) {}
 }
 
 /// Reason why a ledger cannot be read or written now.

@@ -31,6 +31,7 @@ use crate::scheduler::{Scheduler, SchedulerOptions};
 use crate::service::State;
 pub use crate::service::{ForceDeletion, Limits, SessionLimits};
 pub use error::StartError;
+use ledger_upkeep::follow_fences;
 use open::{Opened, open};
 pub use options::ServerOptions;
 use transport::serve_grpc;
@@ -63,6 +64,7 @@ pub struct Server {
     http: JoinHandle<()>,
     upkeep: JoinHandle<()>,
     expiry: JoinHandle<()>,
+    fences: JoinHandle<()>,
     reloader: Reloader,
     grace_period: Duration,
 }
@@ -95,6 +97,7 @@ impl Server {
             http: tokio::spawn(serving_http),
             upkeep: tokio::spawn(keep_up(state.clone(), health)),
             expiry: tokio::spawn(expire_assumptions(state.clone())),
+            fences: tokio::spawn(follow_fences(state.clone())),
             state,
             extender,
             grpc_address: grpc.address,
@@ -208,6 +211,9 @@ impl Server {
     /// period, streams end with `UNAVAILABLE` after the messages that they had read. HTTP is served to the end.
     pub async fn shutdown(mut self) -> Shutdown {
         self.draining.send_replace(true);
+        let grants = self.state.grants.clone();
+        // At once, so that another replica goes on: what still comes here is sent again there.
+        let resigning = tokio::task::spawn_blocking(move || grants.resign());
         let outcome = match tokio::time::timeout(self.grace_period, &mut self.grpc).await {
             Ok(_) => Shutdown::Drained,
             Err(_) => {
@@ -225,8 +231,10 @@ impl Server {
         let state = self.state.clone();
         // The tracer has a few seconds to finish, and its outcome is irrelevant.
         drop(tokio::task::spawn_blocking(move || state.tracer.finish()).await);
+        drop(resigning.await);
         self.upkeep.abort();
         self.expiry.abort();
+        self.fences.abort();
         outcome
     }
 }

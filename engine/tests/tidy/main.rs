@@ -197,8 +197,9 @@ fn crates_depend_downwards() {
         ("proto", vec![]),
         ("engine", vec!["proto"]),
         ("client", vec!["proto"]),
+        ("etcd", vec![]),
         ("synthetic", vec!["proto"]),
-        ("server", vec!["client", "engine", "proto", "synthetic"]),
+        ("server", vec!["client", "engine", "etcd", "proto", "synthetic"]),
         ("loadgen", vec!["client", "proto", "synthetic"]),
         ("fake-apiserver", vec!["proto"]),
     ] {

@@ -108,7 +108,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
 ];
 
 /// Options that few need.
-const RARE: [&str; 49] = [
+const RARE: [&str; 51] = [
     "assume-ttl",
     "audit-log",
     "balance",
@@ -123,6 +123,7 @@ const RARE: [&str; 49] = [
     "cordon",
     "delete-local-data",
     "drain-grace-period",
+    "etcd-prefix",
     "expander",
     "force-deletion",
     "ignore-safe-to-evict",
@@ -143,6 +144,7 @@ const RARE: [&str; 49] = [
     "now",
     "pod-group-label",
     "preempt",
+    "replica-name",
     "require-controllers",
     "respect-fences",
     "round-robin",

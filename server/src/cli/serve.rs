@@ -84,9 +84,9 @@ pub(super) async fn serve(
         tracing::info!("stopped while the cluster was being loaded");
         return Ok(ExitCode::SUCCESS);
     }
-    if config.ledger.is_none() {
+    if config.ledger.is_none() && config.etcd.is_none() {
         tracing::warn!(
-            "without `--ledger`, what is granted of names, volumes and fences does not survive a restart"
+            "without `--ledger` or `--etcd`, what is granted of names, volumes and fences does not survive a restart"
         );
     }
     while signals.next().await == SignalRequest::Reload {

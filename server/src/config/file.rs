@@ -2,6 +2,7 @@
 
 use super::audit::{self, AuditOverrides};
 use super::auth::{self, AuthOverrides};
+use super::etcd::{self, EtcdOverrides};
 use super::expander::{self, ExpanderSection};
 use super::extender;
 use super::kube::{self, KubeOverrides};
@@ -20,6 +21,7 @@ use crate::document::{ConfigError, described_kind, duration};
 use crate::expander::ExpanderConfig;
 use crate::expander::strategy::{self, Strategy};
 use crate::extender::ExtenderOptions;
+use crate::ledger::EtcdOptions;
 use crate::net::TlsFiles;
 use crate::service::{ForceDeletion, Limits, SessionLimits};
 use crate::telemetry::{LogFormat, TracingOptions};
@@ -117,6 +119,14 @@ macro_rules! service_settings {
                 server: ledger,
                 shown: "in memory",
                 page: "file of the [ledger](ledger.md), created if it does not exist.",
+            }
+
+            /// The ledger in etcd.
+            #[command(flatten)]
+            etcd: EtcdOverrides {
+                file: "etcd" = |value| etcd::section(value, directory),
+                decided: etcd: Option<EtcdOptions> = flags.etcd.over(&file.etcd, given.ledger.as_deref())?,
+                server: etcd,
             }
 
             /// Whether placement refuses nodes that are fenced in the ledger [default: true]

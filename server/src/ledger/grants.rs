@@ -11,6 +11,7 @@ use berth_engine::lifecycle::fence::FenceState;
 use berth_proto::Time;
 use berth_proto::berth_v1::{LedgerRecord, ListLedgerRecordsRequest, ListLedgerRecordsResponse};
 use prost::Message;
+use tokio::sync::watch;
 
 use super::claim::{Contradiction, Witness};
 use super::{CommitError, Entry, JournalLine, Key, Ledger, LedgerError, Revision, Transaction};
@@ -155,6 +156,17 @@ impl Grants {
     /// Looks whether the ledger's file is in its place, so that its loss shows before the next call. Blocks.
     pub fn look(&self) {
         self.ledger.look();
+    }
+
+    /// Signal that changes when a fence may have changed, also by another server; `None` where no other server can.
+    #[must_use]
+    pub fn changes(&self) -> Option<watch::Receiver<u64>> {
+        self.ledger.changes()
+    }
+
+    /// Makes room for another server that waits to commit. Blocks for a moment.
+    pub fn resign(&self) {
+        self.ledger.resign();
     }
 
     /// Number of bytes that the ledger takes.

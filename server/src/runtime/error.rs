@@ -6,7 +6,7 @@ use crate::audit::AuditError;
 use crate::auth::TokenFileError;
 use crate::document::ConfigError;
 use crate::extender::PolicyChoiceError;
-use crate::ledger::OpenError;
+use crate::ledger::{EtcdStartError, OpenError};
 use crate::net::{ListenError, TlsError};
 use crate::telemetry::TracingError;
 
@@ -43,6 +43,9 @@ pub enum StartError {
     /// The ledger's file cannot be used.
     #[error("{}; {}", .0, .0.advice())]
     Ledger(#[from] OpenError),
+    /// The ledger in etcd cannot be used.
+    #[error(transparent)]
+    Etcd(#[from] EtcdStartError),
     /// The service descriptors inside this program are broken.
     #[error("cannot describe the services for reflection: {0}")]
     Reflection(#[from] tonic_reflection::server::Error),

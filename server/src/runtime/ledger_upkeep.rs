@@ -32,6 +32,18 @@ impl LedgerUpkeep {
     }
 }
 
+/// Has placement follow fences that other servers change. Runs until it is aborted, or ends at once where no other
+/// server can change any.
+pub(super) async fn follow_fences(state: Arc<State>) {
+    let Some(mut changes) = state.grants.changes() else { return };
+    while changes.changed().await.is_ok() {
+        let (fences, grants, cluster) =
+            (state.fences.clone(), state.grants.clone(), state.cluster.clone());
+        // It ends in a panic only for a bug.
+        drop(tokio::task::spawn_blocking(move || fences.follow_all(&grants, &cluster)).await);
+    }
+}
+
 async fn attempt(state: Arc<State>) {
     let (grants, fences, cluster) =
         (state.grants.clone(), state.fences.clone(), state.cluster.clone());

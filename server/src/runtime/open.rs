@@ -14,7 +14,7 @@ use super::options::ServerOptions;
 use crate::audit::{Audit, AuditError, AuditOptions};
 use crate::auth::{Auth, AuthOptions, RoleBinding, TokenFile};
 use crate::expander::Expander;
-use crate::ledger::{self, Embedded, OpenError};
+use crate::ledger::{self, Bounds, Embedded, Etcd, OpenError};
 use crate::net::{Guard, Port, Protocol, Tls, listen};
 use crate::reload::Reloader;
 use crate::service::State;
@@ -79,9 +79,14 @@ pub(super) async fn open(
         reloader.watch(watched, reloads);
     }
     let state = state.with_auth(auth, audit);
-    let state = match options.ledger {
-        Some(path) => state.with_ledger(Arc::new(open_ledger(path).await?)),
-        None => state,
+    let state = match (options.ledger, options.etcd) {
+        (Some(path), _) => state.with_ledger(Arc::new(open_ledger(path).await?)),
+        (None, Some(etcd)) => {
+            let bounds = Bounds::default();
+            let etcd = Etcd::watching(&etcd, ledger::first_revision, bounds, reloader)?;
+            state.with_ledger(Arc::new(etcd))
+        }
+        (None, None) => state,
     };
     let state = Arc::new(state.with_ledger_policy(options.respect_fences, options.force_deletion));
     copy_fences(&state).await;

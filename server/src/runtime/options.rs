@@ -10,6 +10,7 @@ use crate::audit::AuditOptions;
 use crate::auth::AuthOptions;
 use crate::expander::ExpanderConfig;
 use crate::extender::ExtenderOptions;
+use crate::ledger::EtcdOptions;
 use crate::net::TlsFiles;
 use crate::policy::Profiles;
 use crate::service::{ForceDeletion, Limits};
@@ -47,6 +48,8 @@ pub struct ServerOptions {
     pub drain_grace_period: Duration,
     /// The file of the ledger; without it the ledger is in memory and ends with the server.
     pub ledger: Option<PathBuf>,
+    /// The ledger in etcd, in place of a file.
+    pub etcd: Option<EtcdOptions>,
     /// Whether placement refuses nodes that are fenced in the ledger (S-FNC-1).
     pub respect_fences: bool,
     /// Who may release a name in the ledger by force (L-GRANT-5).
@@ -78,6 +81,7 @@ impl Default for ServerOptions {
             limits: Limits::default(),
             drain_grace_period: Duration::from_secs(30),
             ledger: None,
+            etcd: None,
             respect_fences: true,
             force_deletion: ForceDeletion::default(),
             awaits_files: false,

@@ -22,7 +22,7 @@ use crate::served::{serve, serve_after};
 const N_KILLS: u64 = 250;
 const N_CLIENTS: u64 = 6;
 
-type Client = LifecycleServiceClient<Channel>;
+pub(crate) type Client = LifecycleServiceClient<Channel>;
 
 fn spawn(ledger: &Path) -> Child {
     spawn_by(serve().arg("--ledger").arg(ledger))
@@ -67,32 +67,53 @@ impl Running {
 }
 
 /// State of the clients, which outlives the servers.
-struct Clients {
-    chance: Chance,
+pub(crate) struct Clients {
+    pub(crate) chance: Chance,
     seen: Seen,
     n_requests: u64,
     exchanges: Vec<(Exchange, u64)>,
     highest: u64,
 }
 
+impl Clients {
+    pub(crate) fn new(seed: u64) -> Clients {
+        Clients {
+            chance: Chance(seed),
+            seen: Seen::default(),
+            n_requests: 0,
+            exchanges: Vec::new(),
+            highest: 0,
+        }
+    }
+
+    /// The next request of some client, and the highest token that is known.
+    pub(crate) fn next_request(&mut self) -> (Request, u64) {
+        self.n_requests += 1;
+        let actor = format!("client-{}", self.n_requests);
+        (self.seen.request(&mut self.chance, actor), self.highest)
+    }
+
+    /// Takes note of an answer, or that there was none.
+    pub(crate) fn heard(&mut self, request: Request, answer: Option<&Response>, floor: u64) {
+        if let Some(answer) = answer {
+            self.seen.learn(answer);
+            self.highest = self.highest.max(answer.token());
+        }
+        self.exchanges.push((Exchange { request, answer: answer.cloned() }, floor));
+    }
+
+    /// Number of requests without an answer since the last check.
+    pub(crate) fn n_unanswered(&self) -> usize {
+        self.exchanges.iter().filter(|(exchange, _)| exchange.answer.is_none()).count()
+    }
+}
+
 /// Sends requests until the server is gone.
 async fn send_until_gone(clients: Arc<Mutex<Clients>>, mut client: Client) {
     loop {
-        let (request, floor) = {
-            let clients = &mut *clients.lock().unwrap();
-            clients.n_requests += 1;
-            let actor = format!("client-{}", clients.n_requests);
-            (clients.seen.request(&mut clients.chance, actor), clients.highest)
-        };
+        let (request, floor) = clients.lock().unwrap().next_request();
         let answer = call(&mut client, request.clone()).await;
-        let clients = &mut *clients.lock().unwrap();
-        if let Ok(answer) = &answer {
-            clients.seen.learn(answer);
-            clients.highest = clients.highest.max(answer.token());
-        }
-        clients
-            .exchanges
-            .push((Exchange { request, answer: answer.as_ref().ok().cloned() }, floor));
+        clients.lock().unwrap().heard(request, answer.as_ref().ok(), floor);
         match answer {
             Ok(_) => {}
             // Other clients have interfered too often.
@@ -105,7 +126,7 @@ async fn send_until_gone(clients: Arc<Mutex<Clients>>, mut client: Client) {
     }
 }
 
-async fn call(client: &mut Client, request: Request) -> Result<Response, Status> {
+pub(crate) async fn call(client: &mut Client, request: Request) -> Result<Response, Status> {
     Ok(match request {
         Request::Acquire(request) => {
             Response::Acquire(client.acquire_identity(request).await?.into_inner())
@@ -141,7 +162,7 @@ async fn read_on(client: &mut Client, replay: &mut Replay) {
 }
 
 /// Checks that a restarted server has all that was acknowledged before, and nothing else.
-async fn check(client: &mut Client, replay: &mut Replay, clients: &Mutex<Clients>) {
+pub(crate) async fn check(client: &mut Client, replay: &mut Replay, clients: &Mutex<Clients>) {
     read_on(client, replay).await;
     for (exchange, floor) in clients.lock().unwrap().exchanges.drain(..) {
         replay.check(&exchange, floor);
@@ -258,13 +279,7 @@ async fn no_grant_is_lost_or_given_twice_by_a_kill() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("ledger");
     let mut replay = Replay::default();
-    let clients = Arc::new(Mutex::new(Clients {
-        chance: Chance(u64::from(std::process::id())),
-        seen: Seen::default(),
-        n_requests: 0,
-        exchanges: Vec::new(),
-        highest: 0,
-    }));
+    let clients = Arc::new(Mutex::new(Clients::new(u64::from(std::process::id()))));
     let mut n_unanswered = 0;
     for _ in 0..N_KILLS {
         let is_killed_early = clients.lock().unwrap().chance.is(30);
@@ -287,8 +302,7 @@ async fn no_grant_is_lost_or_given_twice_by_a_kill() {
         for task in sending {
             task.await.unwrap();
         }
-        let exchanges = &clients.lock().unwrap().exchanges;
-        n_unanswered += exchanges.iter().filter(|(exchange, _)| exchange.answer.is_none()).count();
+        n_unanswered += clients.lock().unwrap().n_unanswered();
     }
     let mut running = Running::start(&path).await;
     check(&mut running.client, &mut replay, &clients).await;

@@ -2,8 +2,10 @@
 
 mod contract;
 mod disk;
+mod etcd;
 mod file;
 mod legacy;
 pub(crate) mod replay;
+mod replica;
 mod simulation;
 pub(crate) mod workload;

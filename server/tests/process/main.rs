@@ -13,6 +13,7 @@ mod ledger;
 mod ledger_questions;
 mod log;
 mod manifests;
+mod replicas;
 mod serve;
 mod served;
 mod session_steps;

@@ -29,7 +29,7 @@ fn limits(config: &Config) -> Limits {
 fn every_field_is_read() {
     let written = read(concat!(
         "grpcAddress: 0.0.0.0:1\nhttpAddress: '[::1]:2'\nclusterFiles: [a.json, /b.yaml]\nschedulerConfig: s.yaml\n",
-        "kubernetesVersion: 1.37\nledger: l.redb\n",
+        "kubernetesVersion: 1.37\nledger: l.redb\netcd: {endpoints: ['http://e:1'], caFile: e.crt}\n",
         "respectFences: false\nforceDeletion: owner\n",
         "insecure: true\nworkerThreads: 3\ntieBreak: {rule: lexicographic, seed: 9}\nlogFormat: json\n",
         "maxMessageBytes: 1024\ndrainGracePeriod: 1m30s\n",
@@ -51,6 +51,11 @@ fn every_field_is_read() {
         scheduler_config: Some("/etc/berth/s.yaml".into()),
         kubernetes_version: Some(KubernetesVersion::V1_37),
         ledger: Some("/etc/berth/l.redb".into()),
+        etcd: EtcdOverrides {
+            etcd_endpoints: vec!["http://e:1".to_owned()],
+            etcd_ca_file: Some("/etc/berth/e.crt".into()),
+            ..EtcdOverrides::default()
+        },
         respect_fences: Some(false),
         force_deletion: Some(ForceDeletion::Owner),
         insecure: Some(true),

@@ -1,13 +1,13 @@
 //! The contract of ledgers, checked on each implementation.
 
 use std::slice;
-use std::sync::Arc;
 
 use berth_server::ledger::{
     Bounds, CommitError, Embedded, Entry, JournalLine, Key, Ledger, Memory, Revision, Transaction,
 };
 
 use crate::ledger::disk::Disk;
+use crate::ledger::replica::Replica;
 
 const SMALL: Bounds = Bounds { max_journal_lines: 3, max_records: 2, max_bytes: u64::MAX };
 
@@ -18,6 +18,9 @@ fn check(check: impl Fn(&dyn Ledger)) {
     check(&Embedded::on(Disk::default(), start, SMALL).unwrap());
     let directory = tempfile::tempdir().unwrap();
     check(&Embedded::open_bounded(&directory.path().join("ledger"), start, SMALL).unwrap());
+    if let Some(replica) = Replica::alone(start, SMALL) {
+        check(replica.ledger());
+    }
 }
 
 fn write(key: &Key, expected: Option<u64>, value: Option<&str>) -> Transaction {
@@ -145,7 +148,13 @@ fn bytes_have_a_bound() {
     let memory = Memory::bounded(Revision(10), bounds);
     let [a, b] = ["a", "b"].map(Key::volume);
     memory.commit(write(&a, None, Some("a"))).unwrap();
-    for (ledger, change) in [(&memory as &dyn Ledger, true), (&embedded, false)] {
+    let replica = Replica::alone(Revision(10), bounds);
+    let mut ledgers = vec![(&memory as &dyn Ledger, true), (&embedded, false)];
+    if let Some(replica) = &replica {
+        replica.ledger().commit(write(&a, None, Some("a"))).unwrap();
+        ledgers.push((replica.ledger(), true));
+    }
+    for (ledger, change) in ledgers {
         assert!(ledger.n_bytes() >= 1);
         let full = Err(CommitError::TooLarge { limit: 1 });
         assert_eq!(ledger.commit(write(&b, None, Some("b"))), full);
@@ -162,7 +171,11 @@ fn bytes_have_a_bound() {
 fn threads_lose_no_update() {
     let directory = tempfile::tempdir().unwrap();
     let embedded = Embedded::open(&directory.path().join("ledger"), Revision(0)).unwrap();
-    for ledger in [Arc::new(Memory::new(Revision(0))) as Arc<dyn Ledger>, Arc::new(embedded)] {
+    let memory = Memory::new(Revision(0));
+    let replica = Replica::alone(Revision(0), Bounds::default());
+    let mut ledgers: Vec<&dyn Ledger> = vec![&memory, &embedded];
+    ledgers.extend(replica.as_ref().map(Replica::ledger));
+    for ledger in ledgers {
         let key = Key::volume("counter");
         let add = || loop {
             let entry = ledger.read(slice::from_ref(&key)).unwrap().remove(0);

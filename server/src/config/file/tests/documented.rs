@@ -158,6 +158,7 @@ fn entries() -> Vec<String> {
     let lists = [
         ("", Overrides::documented()),
         ("kube.", KubeOverrides::documented()),
+        ("etcd.", EtcdOverrides::documented()),
         ("tls.", TlsOverrides::documented()),
         ("auth.", AuthOverrides::documented()),
         ("audit.", AuditOverrides::documented()),
