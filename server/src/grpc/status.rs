@@ -1,6 +1,7 @@
 //! The gRPC status of a failed call: its code, its message and its google.rpc details.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use berth_engine::{CommitError, EngineError, Ground, PodKey};
 use tonic::{Code, Status};
@@ -14,6 +15,9 @@ use crate::service::{AssumptionError, CallError};
 
 /// Domain of `google.rpc.ErrorInfo`.
 const DOMAIN: &str = "berth.dev";
+/// Time after which a failed ledger may work again: faults are looked after every few hundred milliseconds to seconds, and
+/// another replica commits some seconds after one is lost.
+const LEDGER_RETRY: Duration = Duration::from_secs(1);
 
 impl From<CallError> for Status {
     fn from(error: CallError) -> Status {
@@ -46,6 +50,9 @@ fn details(error: &CallError) -> ErrorDetails {
         }
         CallError::Audit(ChangeError::QueueFull { retry_after }) => {
             details.set_retry_info(Some(*retry_after));
+        }
+        CallError::NotGranted(GrantError::Ledger(LedgerError::Unavailable { .. })) => {
+            details.set_retry_info(Some(LEDGER_RETRY));
         }
         _ => {}
     }

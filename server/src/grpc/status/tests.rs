@@ -36,6 +36,18 @@ fn details_name_the_pods_node() {
 }
 
 #[test]
+fn a_ledger_that_is_not_available_says_when_to_try_again() {
+    let of = |error: LedgerError| Status::from(CallError::from(GrantError::Ledger(error)));
+    let status = of(LedgerError::Unavailable { reason: "no leader".to_owned() });
+    assert_eq!(status.code(), Code::Unavailable);
+    let details = status.get_error_details();
+    assert_eq!(details.retry_info().unwrap().retry_delay, Some(LEDGER_RETRY));
+    let damaged = of(LedgerError::Damaged { reason: "torn".to_owned() });
+    assert_eq!(damaged.code(), Code::DataLoss);
+    assert!(damaged.get_error_details().retry_info().is_none());
+}
+
+#[test]
 fn transport_trouble_becomes_the_callers_trouble() {
     let large = of_transport(Status::out_of_range("decoded message length too large"), 1024);
     assert_eq!(large.code(), Code::ResourceExhausted);
