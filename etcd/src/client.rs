@@ -105,7 +105,7 @@ impl Client {
         Ok(Client { shared: Arc::new(shared), limit: None })
     }
 
-    /// The same client with another time limit for each answer of a member.
+    /// A client that shares this one's connections and waits this long for each answer of a member.
     #[must_use]
     pub fn within(&self, limit: Duration) -> Client {
         Client { shared: self.shared.clone(), limit: Some(limit) }
@@ -198,15 +198,7 @@ impl Client {
     /// # Errors
     /// [`EtcdError`], of the last member.
     pub async fn renew_lease(&self, id: i64) -> Result<Duration, EtcdError> {
-        let mut attempts = self.access().members.len();
-        loop {
-            let renewed = self.renew_once(id).await;
-            attempts -= 1;
-            match renewed {
-                Err(error) if error.is_of_the_member() && attempts > 0 => {}
-                renewed => return renewed,
-            }
-        }
+        self.at_each_member(|| self.renew_once(id)).await
     }
 
     async fn renew_once(&self, id: i64) -> Result<Duration, EtcdError> {
@@ -293,9 +285,17 @@ impl Client {
         request: Q,
         call: impl Fn(Channel, Request<Q>) -> Awaited<A>,
     ) -> Result<A, EtcdError> {
+        self.at_each_member(|| self.once(request.clone(), &call)).await
+    }
+
+    /// Makes an attempt, and another one for each further member as long as the failure is that of a member.
+    async fn at_each_member<A, F: Future<Output = Result<A, EtcdError>>>(
+        &self,
+        attempt: impl Fn() -> F,
+    ) -> Result<A, EtcdError> {
         let mut attempts = self.access().members.len();
         loop {
-            let answer = self.once(request.clone(), &call).await;
+            let answer = attempt().await;
             attempts -= 1;
             match answer {
                 Err(error) if error.is_of_the_member() && attempts > 0 => {}
@@ -337,7 +337,7 @@ impl Client {
     fn failed(&self, member: usize, status: Status) -> EtcdError {
         let error = EtcdError::from(status);
         if error.is_of_the_member() {
-            // Of several calls that failed at one member, one moves on.
+            // Several calls may fail at one member together: only the first of them chooses the next member.
             let (from, to) = (member, member.wrapping_add(1));
             let current = &self.shared.current;
             current.compare_exchange(from, to, Ordering::Relaxed, Ordering::Relaxed).ok();

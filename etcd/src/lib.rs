@@ -9,8 +9,8 @@
 //! | [`transaction`] | comparisons and operations of transactions |
 //! | [`rpc`], [`mvcc`] | etcd's messages, made from `proto/` without `protoc` |
 //!
-//! It knows nothing of Berth. A failed read is tried again at another member; a failed transaction never is, because
-//! it may have been carried out: only the caller knows how to tell.
+//! The crate knows nothing of Berth. It tries a failed read again at another member, but never a failed transaction, since
+//! that may have been carried out: only the caller can find out.
 
 mod client;
 mod error;

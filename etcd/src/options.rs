@@ -53,7 +53,7 @@ pub enum OptionsError {
     Endpoint {
         /// The URL.
         endpoint: String,
-        /// What is wrong with it.
+        /// Reason why the URL cannot be used.
         reason: String,
     },
 }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use tokio::task::JoinHandle;
 
+use super::open::copy_fences;
 use crate::service::{Deadline, State};
 
 /// Interval between two attempts, or looks.
@@ -37,10 +38,7 @@ impl LedgerUpkeep {
 pub(super) async fn follow_fences(state: Arc<State>) {
     let Some(mut changes) = state.grants.changes() else { return };
     while changes.changed().await.is_ok() {
-        let (fences, grants, cluster) =
-            (state.fences.clone(), state.grants.clone(), state.cluster.clone());
-        // It ends in a panic only for a bug.
-        drop(tokio::task::spawn_blocking(move || fences.follow_all(&grants, &cluster)).await);
+        copy_fences(&state).await;
     }
 }
 

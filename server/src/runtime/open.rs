@@ -113,8 +113,8 @@ async fn open_ledger(path: PathBuf) -> Result<Embedded, OpenError> {
     })
 }
 
-/// Copies the ledger's fences into the cluster before anything is placed, on a thread that may block.
-async fn copy_fences(state: &State) {
+/// Copies the ledger's fences into the cluster, on a thread that may block.
+pub(super) async fn copy_fences(state: &State) {
     let (fences, grants, cluster) =
         (state.fences.clone(), state.grants.clone(), state.cluster.clone());
     let copying = tokio::task::spawn_blocking(move || fences.follow_all(&grants, &cluster));

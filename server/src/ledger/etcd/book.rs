@@ -1,5 +1,5 @@
-//! What a committer knows of the records, and the transactions that it makes of callers' changes. Plain data: it asks
-//! nobody and knows no time.
+//! The records as a committer knows them, and the transactions that it makes of callers' changes. Plain data: no I/O and
+//! no clock.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -43,14 +43,14 @@ pub(super) struct Book {
     n_bytes: u64,
 }
 
-/// What is known of a record.
+/// A record, without its value.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) struct Known {
     pub(super) revision: Revision,
     pub(super) n_bytes: u64,
 }
 
-/// What a new committer has read.
+/// The ledger in etcd at one revision, without values: what a new committer begins with.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Listing {
     pub(super) head: Option<(Head, i64)>,
@@ -167,7 +167,7 @@ impl Book {
         self.head_written = written;
     }
 
-    /// What it means that a comparison did not hold, by the committer and the head that etcd has.
+    /// Tells why a transaction of this book was refused, from the committer and the head that etcd has instead.
     pub(super) fn compare(
         &self,
         committer_created: Option<i64>,

@@ -2,12 +2,12 @@
 //! events come in with the time, actions go out.
 //!
 //! ```text
-//! Leasing → Campaigning → Listing → Opening → Committing → (the lease ends, or another term) → Leasing
+//! Leasing → Campaigning → Listing → Committing → (the lease ends, or another term begins) → Pausing → Leasing
 //!                └→ Following → (the committer is gone) → Leasing
 //! ```
 //!
-//! What makes a commit valid is decided by etcd alone, by the term and the head that every transaction compares. The
-//! lease's time only ends the wait of callers, and lets the next committer begin.
+//! Whether a commit is valid, etcd alone decides: every transaction compares the term and the head. The lease's time
+//! decides only when callers are refused and when the next committer may begin.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -31,7 +31,7 @@ const RESIGNED: &str = "this replica has resigned";
 /// Maximum number of changes that wait for the transaction that is under way.
 const MAX_WAITING: usize = 65_536;
 
-/// What a committer is told when it is made.
+/// Settings of a [`Committer`].
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
     pub(super) layout: Layout,
@@ -40,7 +40,7 @@ pub(super) struct Settings {
     pub(super) bounds: Bounds,
 }
 
-/// What the driver has to do; each has one outcome, which is handed in by the method that is named.
+/// A task for the driver. The driver reports its outcome once, through the method that the variant names.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Action {
     /// [`Committer::leased`].
@@ -65,7 +65,7 @@ pub(super) enum Action {
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Round(u64);
 
-/// What others see of the state.
+/// This replica's part in committing, for logs and for readiness.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum Role {
     /// It is not known who commits.
@@ -113,7 +113,7 @@ enum State {
         term: i64,
         again: Option<Duration>,
     },
-    /// Elected and informed; the first write of the term is under way or in doubt.
+    /// Elected, with all records known. It takes changes (`is_open`) once the first write of the term has succeeded.
     Committing {
         lease: Lease,
         book: Box<Book>,
@@ -130,8 +130,7 @@ struct Lease {
     ttl: Duration,
     /// When the renewal that succeeded last was sent.
     renewed: Duration,
-    /// When the renewal that is under way was sent.
-    renewing: Option<Duration>,
+    is_being_renewed: bool,
     /// When a renewal failed last.
     failed: Option<Duration>,
 }
@@ -159,7 +158,7 @@ impl Lease {
 
     fn is_due(&self, now: Duration) -> bool {
         let last = self.failed.map_or(self.renewed, |failed| failed.max(self.renewed));
-        self.renewing.is_none()
+        !self.is_being_renewed
             && now >= last + self.ttl / if self.failed.is_some() { 12 } else { 4 }
     }
 }
@@ -271,7 +270,7 @@ impl Committer {
         }
         match outcome {
             Ok((id, ttl)) => {
-                let lease = Lease { id, ttl, renewed: sent, renewing: None, failed: None };
+                let lease = Lease { id, ttl, renewed: sent, is_being_renewed: false, failed: None };
                 self.enter(State::Campaigning { lease, again: None });
                 self.campaign();
             }
@@ -369,7 +368,7 @@ impl Committer {
         outcome: &Result<Duration, EtcdError>,
     ) {
         let Some(lease) = self.lease().filter(|lease| lease.id == id) else { return };
-        lease.renewing = None;
+        lease.is_being_renewed = false;
         match outcome {
             Ok(ttl) if !ttl.is_zero() => (lease.renewed, lease.failed) = (sent, None),
             Ok(_) => self.step_down(now, &"the lease has ended"),
@@ -584,7 +583,7 @@ impl Committer {
             return self.step_down(now, &"the lease could not be renewed in time");
         }
         if lease.is_due(now) {
-            lease.renewing = Some(now);
+            lease.is_being_renewed = true;
             let lease = lease.id;
             self.actions.push(Action::Renew { lease });
         }
