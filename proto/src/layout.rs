@@ -115,6 +115,16 @@ impl Layout {
         meter.advance(message, true)?;
         Ok(meter.measured())
     }
+
+    /// The field of a number, and its position. Fields are in the order of their numbers, most of which follow each other.
+    fn field(&self, number: u32) -> Option<(usize, &Field)> {
+        let last = self.fields.len().checked_sub(1)?;
+        let mut index = last.min(usize::try_from(number).ok()?.checked_sub(1)?);
+        while self.fields[index].number > number {
+            index = index.checked_sub(1)?;
+        }
+        Some((index, &self.fields[index])).filter(|(_, field)| field.number == number)
+    }
 }
 
 /// Measures a message while it comes in.
@@ -122,7 +132,7 @@ impl Layout {
 pub struct Meter {
     layout: &'static Layout,
     measuring: Measuring,
-    counts: Box<[u32; MAX_FIELDS]>,
+    counts: [u32; MAX_FIELDS],
     /// Number of bytes that are measured.
     n_done: usize,
 }
@@ -131,9 +141,8 @@ impl Meter {
     /// A meter for a message of this layout.
     #[must_use]
     pub fn new(layout: &'static Layout, bounds: Bounds) -> Meter {
-        let total = Measured { n_items: 0, n_bytes: layout.n_bytes };
-        let measuring = Measuring { bounds, total, n_in_object: None };
-        Meter { layout, measuring, counts: Box::new([0; MAX_FIELDS]), n_done: 0 }
+        let measuring = Measuring::new(layout, bounds);
+        Meter { layout, measuring, counts: [0; MAX_FIELDS], n_done: 0 }
     }
 
     /// Measures what has come of the message so far, from its beginning; `is_whole` once nothing more comes.
@@ -183,6 +192,11 @@ struct Measuring {
 }
 
 impl Measuring {
+    fn new(layout: &Layout, bounds: Bounds) -> Measuring {
+        let total = Measured { n_items: 0, n_bytes: layout.n_bytes };
+        Measuring { bounds, total, n_in_object: None }
+    }
+
     fn message(
         &mut self,
         layout: &'static Layout,
@@ -213,8 +227,7 @@ impl Measuring {
         depth: usize,
     ) -> Result<bool, Refused> {
         let Some((number, wire)) = reader.key()? else { return Ok(false) };
-        let known = layout.fields.iter().position(|field| field.number == number);
-        let Some((index, field)) = known.map(|index| (index, &layout.fields[index])) else {
+        let Some((index, field)) = layout.field(number) else {
             reader.skip(wire, depth)?;
             return Ok(true);
         };

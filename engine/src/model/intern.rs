@@ -4,12 +4,13 @@
 //! string that nothing holds any more is forgotten, so that questions leave no trace. A lent name that an object of the
 //! cluster brings too is kept from then on, under the same symbol.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use dashmap::DashMap;
 use dashmap::mapref::entry::Entry;
 use rustc_hash::FxBuildHasher;
+use smallvec::SmallVec;
 
 /// An interned string of one [`Interner`]. Equal symbols are equal strings, as long as something holds them.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -56,6 +57,8 @@ struct Table {
     /// Names that are lent, and those that were when they became kept, by symbol.
     lent: DashMap<u32, Arc<str>, FxBuildHasher>,
     next_lent: AtomicU32,
+    /// Number of strings, counted apart: the map counts its shards one by one.
+    n_strings: AtomicUsize,
 }
 
 /// The symbol of a string, and who holds it.
@@ -88,7 +91,7 @@ pub(crate) struct Lease {
 
 #[derive(Debug, Default)]
 struct Held {
-    symbols: Vec<Symbol>,
+    names: SmallVec<[(Symbol, Arc<str>); 4]>,
     n_bytes: usize,
 }
 
@@ -98,18 +101,18 @@ impl Lease {
         self.held.lock().unwrap_or_else(PoisonError::into_inner).n_bytes
     }
 
-    fn hold(&self, symbol: Symbol, text: &str) {
+    fn hold(&self, symbol: Symbol, name: Arc<str>) {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        held.symbols.push(symbol);
-        held.n_bytes += text.len() + LENT_BYTES;
+        held.n_bytes += name.len() + LENT_BYTES;
+        held.names.push((symbol, name));
     }
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
         let held = self.held.get_mut().unwrap_or_else(PoisonError::into_inner);
-        for symbol in std::mem::take(&mut held.symbols) {
-            self.table.give_back(symbol);
+        for (symbol, name) in std::mem::take(&mut held.names) {
+            self.table.give_back(symbol, &name);
         }
     }
 }
@@ -143,10 +146,10 @@ impl Interner {
     }
 
     fn lend(&self, text: &str, lease: &OnceLock<Arc<Lease>>) -> Symbol {
-        let (symbol, is_kept) = self.table.lend(text);
-        if !is_kept {
+        let (symbol, lent) = self.table.lend(text);
+        if let Some(name) = lent {
             let new = || Arc::new(Lease { table: self.table.clone(), held: Mutex::default() });
-            lease.get_or_init(new).hold(symbol, text);
+            lease.get_or_init(new).hold(symbol, name);
         }
         symbol
     }
@@ -163,7 +166,7 @@ impl Interner {
 
     /// Whether the interner accepts strings of another object.
     pub(crate) fn has_room(&self) -> bool {
-        self.table.symbols.len() < MAX_SYMBOLS
+        self.table.n_strings.load(Ordering::Relaxed) < MAX_SYMBOLS
     }
 
     /// Number of strings that are known.
@@ -187,6 +190,7 @@ impl Table {
             let mut names = self.names.write().unwrap_or_else(PoisonError::into_inner);
             let id = u32::try_from(names.len()).unwrap_or(u32::MAX);
             names.push(name.clone());
+            self.n_strings.fetch_add(1, Ordering::Relaxed);
             Known { symbol: Symbol(id), holds: AtomicU32::new(KEPT) }
         };
         let known = self.symbols.entry(name.clone()).or_insert_with(make);
@@ -194,22 +198,22 @@ impl Table {
         known.symbol
     }
 
-    /// The symbol of a string, and whether it is kept; if not, it is lent once more.
-    fn lend(&self, text: &str) -> (Symbol, bool) {
+    /// The symbol of a string; and, unless it is kept, the string, which is lent once more.
+    fn lend(&self, text: &str) -> (Symbol, Option<Arc<str>>) {
         // A string leaves the table under the write lock of its shard, so that it cannot leave meanwhile.
-        let count = |known: &Known| {
+        let count = |name: &Arc<str>, known: &Known| {
             let is_kept = known.holds.load(Ordering::Relaxed) & KEPT != 0;
             if !is_kept {
                 known.holds.fetch_add(1, Ordering::Relaxed);
             }
-            (known.symbol, is_kept)
+            (known.symbol, (!is_kept).then(|| name.clone()))
         };
         if let Some(known) = self.symbols.get(text) {
-            return count(&known);
+            return count(known.key(), &known);
         }
         let name: Arc<str> = text.into();
         let make = || Known { symbol: self.lent_symbol(name.clone()), holds: AtomicU32::new(0) };
-        count(&self.symbols.entry(name.clone()).or_insert_with(make))
+        count(&name, &self.symbols.entry(name.clone()).or_insert_with(make))
     }
 
     /// A symbol for a lent name. Symbols go round: one that nothing holds is used again after all others.
@@ -218,19 +222,28 @@ impl Table {
             let id = LENT | self.next_lent.fetch_add(1, Ordering::Relaxed);
             if let Entry::Vacant(free) = self.lent.entry(id) {
                 free.insert(name);
+                self.n_strings.fetch_add(1, Ordering::Relaxed);
                 return Symbol(id);
             }
         }
     }
 
     /// Ends one lease of a symbol; the last one forgets the string, unless it is kept.
-    fn give_back(&self, symbol: Symbol) {
-        let Some(name) = self.name(symbol) else { return };
+    fn give_back(&self, symbol: Symbol, name: &str) {
+        // Mostly others hold the string, too: a shape that is remembered does. Then no lock is taken for writing.
+        let is_not_last = |holds: u32| (holds & KEPT != 0 || holds > 1).then(|| holds - 1);
+        let is_done = self.symbols.get(name).is_none_or(|known| {
+            known.holds.fetch_update(Ordering::Relaxed, Ordering::Relaxed, is_not_last).is_ok()
+        });
+        if is_done {
+            return;
+        }
         let is_last = |_: &Arc<str>, known: &Known| {
             known.symbol == symbol && known.holds.fetch_sub(1, Ordering::Relaxed) == 1
         };
-        if self.symbols.remove_if(&name, is_last).is_some() {
+        if self.symbols.remove_if(name, is_last).is_some() {
             self.lent.remove(&symbol.0);
+            self.n_strings.fetch_sub(1, Ordering::Relaxed);
         }
     }
 

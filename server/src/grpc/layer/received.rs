@@ -70,7 +70,7 @@ struct Message {
     /// Length with its prefix.
     n_bytes: usize,
     /// Measures what has come of it; `None` for the standard services.
-    meter: Option<Meter>,
+    meter: Option<Box<Meter>>,
     /// When it has to be whole, or longer than `n_late`.
     deadline: Pin<Box<Sleep>>,
     n_late: usize,
@@ -232,7 +232,7 @@ impl Received {
             self.hold_buffer()?;
             return Ok(None);
         }
-        let measured = message.meter.as_ref().map(Meter::measured).unwrap_or_default();
+        let measured = message.meter.as_ref().map(|meter| meter.measured()).unwrap_or_default();
         let mut bytes = self.hold(measured, n_bytes)?;
         if n_bytes > SMALL
             && let (Some(bytes), Some(memory)) = (&mut bytes, self.memory.take())
@@ -256,7 +256,7 @@ impl Received {
     fn begin(&self) -> Result<Message, CallError> {
         let n_bytes = self.check_length(&self.buffer)?;
         let deadline = Box::pin(sleep(PATIENCE));
-        let meter = self.meter().filter(|_| self.buffer[0] == 0);
+        let meter = self.meter().filter(|_| self.buffer[0] == 0).map(Box::new);
         Ok(Message { n_bytes, meter, deadline, n_late: BYTES_IN_TIME })
     }
 
