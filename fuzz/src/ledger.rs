@@ -139,7 +139,7 @@ impl Ledger for Stored {
         for (key, expectation) in &transaction.expectations {
             assert_eq!(*expectation, expected, "{key:?} is expected as it was read");
         }
-        assert!(!transaction.journal.is_empty());
+        assert!(transaction.journal.as_ref().is_some_and(|line| !line.is_empty()));
         *written = Some(transaction);
         Ok(REVISION.next())
     }
@@ -147,7 +147,7 @@ impl Ledger for Stored {
     fn journal(&self, after: Revision, _limit: usize) -> Result<JournalPage, LedgerError> {
         let written = self.written.lock().unwrap();
         let (last, text) = match &*written {
-            Some(transaction) => (REVISION.next(), transaction.journal.clone()),
+            Some(transaction) => (REVISION.next(), transaction.journal.clone().unwrap_or_default()),
             None => (REVISION, self.record.clone()),
         };
         let line = JournalLine { revision: last, previous: REVISION, text };

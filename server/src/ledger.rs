@@ -57,8 +57,8 @@ impl fmt::Display for Revision {
     }
 }
 
-/// Key of a record, from its kind and its subject: `identity/NAMESPACE/NAME`, `volume/NAME` or `fence/NODE`. The names
-/// contain no `/`, so that no two records share a key.
+/// Key of a record, from its kind and its subject: `identity/NAMESPACE/NAME`, `volume/NAME`, `fence/NODE`,
+/// `reservation/NUMBER` or `reservation-state/NUMBER`. The names contain no `/`, so that no two records share a key.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key(String);
 
@@ -85,6 +85,27 @@ impl Key {
     pub(crate) fn stored(text: &str) -> Key {
         Key(text.to_owned())
     }
+
+    /// The key of a record of reservations, which never changes. Its number is the token of its first pod.
+    pub(crate) fn reservation(number: u64) -> Key {
+        Key(format!("{}{number:020}", Key::RESERVATIONS))
+    }
+
+    /// The key of what of a record of reservations may change.
+    pub(crate) fn reservation_state(number: u64) -> Key {
+        Key(format!("{}{number:020}", Key::RESERVATION_STATES))
+    }
+
+    /// The number of a record of reservations; `None` for another key.
+    pub(crate) fn number_of_reservation(&self) -> Option<u64> {
+        self.0.strip_prefix(Key::RESERVATIONS)?.parse().ok()
+    }
+
+    /// Start of the keys of all records of reservations.
+    pub(crate) const RESERVATIONS: &str = "reservation/";
+
+    /// Start of the keys of what of them may change.
+    pub(crate) const RESERVATION_STATES: &str = "reservation-state/";
 
     /// Start of the keys of all fences.
     pub(crate) const FENCES: &str = "fence/";
@@ -119,8 +140,8 @@ pub struct Transaction {
     pub expectations: Vec<(Key, Option<Revision>)>,
     /// The records' new values; `None` removes one.
     pub writes: Vec<(Key, Option<Vec<u8>>)>,
-    /// The line for the journal, at the transaction's revision.
-    pub journal: Vec<u8>,
+    /// The line for the journal, at the transaction's revision; `None` for a change that it does not tell.
+    pub journal: Option<Vec<u8>>,
 }
 
 /// A line of the journal.
@@ -128,7 +149,7 @@ pub struct Transaction {
 pub struct JournalLine {
     /// Revision of the commit.
     pub revision: Revision,
-    /// Revision of the commit before; the start of the ledger for the first.
+    /// Revision of the line before; for the first one the start of the ledger.
     pub previous: Revision,
     /// What the commit noted.
     pub text: Vec<u8>,
@@ -190,7 +211,7 @@ pub trait Ledger: Send + Sync + 'static {
     /// [`LedgerError`] when they cannot be read.
     fn list(&self, prefix: &str) -> Result<Vec<(Key, Entry)>, LedgerError>;
 
-    /// If all expectations hold, makes all writes, adds the line to the journal, and returns the revision; otherwise
+    /// If all expectations hold, makes all writes, adds the line, if any, to the journal, and returns the revision; otherwise
     /// changes nothing.
     ///
     /// # Errors

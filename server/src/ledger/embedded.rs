@@ -33,7 +33,7 @@ pub use open::OpenError;
 use open::Opened;
 use place::Place;
 use storage::Syncs;
-use tables::{JOURNAL, META, RECORDS, REVISION_KEY, SKIPPED, begin};
+use tables::{JOURNAL, LINE_KEY, META, RECORDS, REVISION_KEY, SKIPPED, begin};
 
 /// A ledger in one file.
 #[derive(Debug)]
@@ -43,6 +43,8 @@ pub struct Embedded {
     database: RwLock<State>,
     /// Revision of the last commit that was answered, or of the last one when the file was opened.
     answered: AtomicU64,
+    /// Revision of the last line that was answered, or of the last one when the file was opened.
+    line: AtomicU64,
     group: Group,
     syncs: Syncs,
     /// Revision after which this server commits, also where the file has less.
@@ -112,12 +114,13 @@ impl Embedded {
         syncs: Syncs,
         (start, bounds): (Revision, Bounds),
     ) -> Embedded {
-        let Opened { database, place, last } = opened;
+        let Opened { database, place, last, line } = opened;
         let n_bytes = place.as_ref().and_then(|place| place.check().ok()).unwrap_or_default();
         Embedded {
             path,
             database: RwLock::new(State::Open(Arc::new(InUse { database, place }))),
             answered: AtomicU64::new(last.0),
+            line: AtomicU64::new(line.0),
             n_bytes: AtomicU64::new(n_bytes),
             group: Group::default(),
             syncs,
@@ -154,7 +157,7 @@ impl Embedded {
             return Err(unavailable(reason));
         }
         let opened = open::existing(path, &self.syncs);
-        let Opened { database, place, last } =
+        let Opened { database, place, last, line } =
             opened.map_err(|error| unavailable(error.to_string()))?;
         let answered = Revision(self.answered.load(Ordering::Relaxed));
         if last < answered {
@@ -165,6 +168,7 @@ impl Embedded {
             return Err(unavailable(reason));
         }
         // Another server may have begun a ledger of its own on the path.
+        let answered = Revision(self.line.load(Ordering::Relaxed));
         let knows = open::knows(&database, answered);
         if !knows.map_err(|error| unavailable(error.to_string()))? {
             let reason = format!(
@@ -173,7 +177,7 @@ impl Embedded {
             );
             return Err(unavailable(reason));
         }
-        self.note_answered(last);
+        self.note_answered(last, line);
         tracing::info!(path = %path.display(), "the ledger is open again");
         let database = Arc::new(InUse { database, place });
         *state = State::Open(database.clone());
@@ -242,10 +246,11 @@ impl Embedded {
         Err(LedgerError::Unavailable { reason: error.to_string() })
     }
 
-    /// Notes the revision of an answered commit. It is read only while no call uses a database, so that every commit
-    /// has been noted.
-    fn note_answered(&self, last: Revision) {
+    /// Notes the revisions of an answered commit and of the last line. They are read only while no call uses a
+    /// database, so that every commit has been noted.
+    fn note_answered(&self, last: Revision, line: Revision) {
         self.answered.fetch_max(last.0, Ordering::Relaxed);
+        self.line.fetch_max(line.0, Ordering::Relaxed);
     }
 }
 
@@ -285,10 +290,11 @@ impl Ledger for Embedded {
         self.group.commit(transaction, |transactions| {
             self.write_with(|database| {
                 let n_bytes = self.n_bytes.load(Ordering::Relaxed);
-                let answers = write(database, transactions, &self.bounds, (n_bytes, self.start))?;
+                let (answers, line) =
+                    write(database, transactions, &self.bounds, (n_bytes, self.start))?;
                 // The last committed transaction has the highest revision.
                 if let Some(last) = answers.iter().rev().find_map(|answer| answer.as_ref().ok()) {
-                    self.note_answered(*last);
+                    self.note_answered(*last, line);
                 }
                 Ok(answers)
             })
@@ -356,14 +362,14 @@ fn rewrite(database: &Database) -> Result<(), redb::Error> {
     Ok(writing.commit()?)
 }
 
-/// Writes each of the transactions whose expectations hold after those before it, all with one sync. An error concerns
-/// them all: the outcome of each is uncertain then.
+/// Writes each of the transactions whose expectations hold after those before it, all with one sync; returns the answers,
+/// and the revision of the last line. An error concerns them all: the outcome of each is uncertain then.
 fn write<'a>(
     database: &Database,
     transactions: impl Iterator<Item = &'a Transaction>,
     bounds: &Bounds,
     (n_bytes, first): (u64, Revision),
-) -> Result<Vec<Result<Revision, CommitError>>, redb::Error> {
+) -> Result<(Vec<Result<Revision, CommitError>>, Revision), redb::Error> {
     let writing = begin(database)?;
     let mut answers = Vec::new();
     let mut meta = writing.open_table(META)?;
@@ -373,6 +379,8 @@ fn write<'a>(
     let before = Revision(meta.get(REVISION_KEY)?.ok_or_else(missing)?.value());
     let start = before.max(first);
     let mut last = start;
+    let mut line = meta.get(LINE_KEY)?.map_or(before, |line| Revision(line.value()));
+    let mut skips = Vec::new();
     for transaction in transactions {
         if let Some(refusal) = refusal(&records, transaction, bounds, n_bytes)? {
             answers.push(Err(refusal));
@@ -385,17 +393,27 @@ fn write<'a>(
                 None => drop(records.remove(key.as_str())?),
             }
         }
-        journal.insert(last.0, &*transaction.journal)?;
+        if let Some(text) = &transaction.journal {
+            if line.next() != last {
+                skips.push((line.0, last.0 - 1));
+            }
+            journal.insert(last.0, &**text)?;
+            line = last;
+        }
         answers.push(Ok(last));
     }
     while journal.len()? > bounds.max_journal_lines {
         journal.pop_first()?;
     }
-    if before < start && start < last {
-        let oldest = journal.first()?.map(|(oldest, _)| oldest.value());
-        skipped::note(&mut writing.open_table(SKIPPED)?, (before.0, start.0), oldest)?;
+    let oldest = journal.first()?.map(|(oldest, _)| oldest.value());
+    for skip in skips {
+        skipped::note(&mut writing.open_table(SKIPPED)?, skip, oldest)?;
     }
     meta.insert(REVISION_KEY, last.0)?;
+    match line == last {
+        true => drop(meta.remove(LINE_KEY)?),
+        false => drop(meta.insert(LINE_KEY, line.0)?),
+    }
     drop((meta, records, journal));
     // Without a write there is nothing to wait for: the refusals depend on commits that are on the disk already.
     if last == start {
@@ -403,7 +421,7 @@ fn write<'a>(
     } else {
         writing.commit()?
     }
-    Ok(answers)
+    Ok((answers, line))
 }
 
 /// Reason why a transaction may not be written to a file of `n_bytes`.

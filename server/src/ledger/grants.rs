@@ -139,6 +139,11 @@ impl Grants {
         Grants { ledger }
     }
 
+    /// The ledger itself.
+    pub(crate) fn ledger(&self) -> &Arc<dyn Ledger> {
+        &self.ledger
+    }
+
     /// Reason why nothing is granted now, as far as the last call shows; `None` if the ledger works.
     #[must_use]
     pub fn fault(&self) -> Option<String> {
@@ -203,7 +208,7 @@ impl Grants {
             let transaction = Transaction {
                 expectations: keys.iter().cloned().zip(revisions).collect(),
                 writes,
-                journal: line.encode_to_vec(),
+                journal: Some(line.encode_to_vec()),
             };
             match self.ledger.commit(transaction) {
                 Ok(revision) => {

@@ -22,7 +22,8 @@ struct Kept {
     last: Revision,
     n_bytes: u64,
     records: BTreeMap<Key, Entry>,
-    journal: BTreeMap<Revision, Vec<u8>>,
+    /// Lines by their revisions, each with the revision of the line before.
+    journal: BTreeMap<Revision, (Revision, Vec<u8>)>,
 }
 
 impl Memory {
@@ -89,10 +90,13 @@ impl Ledger for Memory {
             let n_old = old.map_or(0, |old| n_key + old.value.len());
             kept.n_bytes = kept.n_bytes + n_new as u64 - n_old as u64;
         }
-        kept.n_bytes += transaction.journal.len() as u64;
-        kept.journal.insert(revision, transaction.journal);
+        if let Some(line) = transaction.journal {
+            let previous = kept.journal.last_key_value().map_or(kept.start, |(last, _)| *last);
+            kept.n_bytes += line.len() as u64;
+            kept.journal.insert(revision, (previous, line));
+        }
         while kept.journal.len() as u64 > self.bounds.max_journal_lines {
-            let dropped = kept.journal.pop_first().map_or(0, |(_, line)| line.len());
+            let dropped = kept.journal.pop_first().map_or(0, |(_, (_, line))| line.len());
             kept.n_bytes -= dropped as u64;
         }
         Ok(revision)
@@ -103,10 +107,9 @@ impl Ledger for Memory {
         let later = kept.journal.range((Bound::Excluded(after), Bound::Unbounded)).take(limit);
         Ok(JournalPage {
             lines: later
-                .map(|(&revision, line)| JournalLine {
+                .map(|(&revision, (previous, line))| JournalLine {
                     revision,
-                    // Revisions of one process have no gaps.
-                    previous: Revision(revision.0.saturating_sub(1)).max(kept.start),
+                    previous: *previous,
                     text: line.clone(),
                 })
                 .collect(),

@@ -91,9 +91,11 @@ mod tests {
         let group = Group::default();
         let (entered, has_entered) = mpsc::channel();
         let (release, released) = mpsc::channel::<()>();
-        let line = |n: u8| Transaction { journal: vec![n], ..Transaction::default() };
+        let line = |n: u8| Transaction { journal: Some(vec![n]), ..Transaction::default() };
         let answers = |transactions: &mut dyn Iterator<Item = &Transaction>| {
-            Ok(transactions.map(|t| Ok(Revision(t.journal[0].into()))).collect::<Vec<_>>())
+            Ok(transactions
+                .map(|t| Ok(Revision(t.journal.as_ref().unwrap()[0].into())))
+                .collect::<Vec<_>>())
         };
         let n_writes = Mutex::new(0);
         std::thread::scope(|scope| {

@@ -13,7 +13,7 @@ use redb::{
 use super::place::Place;
 use super::storage::{Syncs, Watched};
 use super::tables::{
-    CACHE_BYTES, FORMAT, FORMAT_KEY, JOURNAL, META, RECORDS, REVISION_KEY, SKIPPED, begin,
+    CACHE_BYTES, FORMAT, FORMAT_KEY, JOURNAL, LINE_KEY, META, RECORDS, REVISION_KEY, SKIPPED, begin,
 };
 use crate::clock;
 use crate::ledger::Revision;
@@ -93,6 +93,8 @@ pub(super) struct Opened {
     pub(super) place: Option<Place>,
     /// Revision after which the next commit comes.
     pub(super) last: Revision,
+    /// Revision of the last line of the journal, or the start of the ledger.
+    pub(super) line: Revision,
 }
 
 /// Opens the ledger in a file, or creates it; its next commit comes after `start`, too.
@@ -170,10 +172,14 @@ fn compact(opened: &mut Opened, path: &Path) -> Result<(), OpenError> {
     Ok(())
 }
 
-/// Whether a ledger has the commit of this revision, or began with it.
+/// Whether a ledger has a line of this revision, or began with it.
 pub(super) fn knows(database: &Database, revision: Revision) -> Result<bool, redb::Error> {
     let reading = database.begin_read()?;
-    let last = reading.open_table(META)?.get(REVISION_KEY)?.map(|last| last.value());
+    let meta = reading.open_table(META)?;
+    let last = match meta.get(LINE_KEY)? {
+        Some(line) => Some(line.value()),
+        None => meta.get(REVISION_KEY)?.map(|last| last.value()),
+    };
     let is_start = match reading.open_table(SKIPPED) {
         Ok(skipped) => skipped.get(revision.0)?.is_some(),
         Err(TableError::TableDoesNotExist(_)) => false,
@@ -229,12 +235,17 @@ pub(super) fn storage(
     builder.set_cache_size(CACHE_BYTES).set_check_integrity_on_open(true);
     let database =
         builder.create_with_backend(storage).map_err(|error| database_error(path, error))?;
-    let last = check(&database, path, start)?;
-    Ok(Opened { database, place: None, last })
+    let (last, line) = check(&database, path, start)?;
+    Ok(Opened { database, place: None, last, line })
 }
 
-/// Returns the last revision, if the tables are a ledger's; creates them if there are none.
-fn check(database: &Database, path: &Path, start: Option<Revision>) -> Result<Revision, OpenError> {
+/// Returns the revisions of the last commit and of the last line, if the tables are a ledger's; creates them if there are
+/// none.
+fn check(
+    database: &Database,
+    path: &Path,
+    start: Option<Revision>,
+) -> Result<(Revision, Revision), OpenError> {
     let failed = |error: redb::Error| error_of(path, error);
     let reading = database.begin_read().map_err(|error| failed(error.into()))?;
     let tables = reading.list_tables().map_err(|error| failed(error.into()))?;
@@ -243,7 +254,7 @@ fn check(database: &Database, path: &Path, start: Option<Revision>) -> Result<Re
     if names.is_empty() {
         drop(reading);
         let start = start.ok_or_else(|| not_a_ledger("it is an empty database".to_owned()))?;
-        return make(database, start).map_err(failed).map(|()| start);
+        return make(database, start).map_err(failed).map(|()| (start, start));
     }
     if !names.iter().any(|name| name == META.name()) {
         return Err(not_a_ledger(format!("it is a database with the table `{}`", names[0])));
@@ -262,7 +273,10 @@ fn check(database: &Database, path: &Path, start: Option<Revision>) -> Result<Re
         None => return Err(not_a_ledger("it says no format".to_owned())),
     }
     match get(REVISION_KEY)? {
-        Some(last) => Ok(Revision(last.value())),
+        Some(last) => {
+            let line = get(LINE_KEY)?.map_or(last.value(), |line| line.value());
+            Ok((Revision(last.value()), Revision(line)))
+        }
         None => Err(not_a_ledger("it has no revision".to_owned())),
     }
 }

@@ -1,9 +1,10 @@
-//! Skipped: revisions that no commit has, since a server that is started goes on from the present time. The journal has
-//! no line of them, and that is no gap.
+//! Skipped: revisions that have no line in the journal, and that is no gap: a server that is started goes on from the
+//! present time, and some commits leave no line.
 
 use redb::{ReadableTable as _, ReadableTableMetadata as _, Table};
 
-/// Notes that the commit after `last` is the one after `start`. `oldest` is the oldest line of the journal.
+/// Notes that the line after the one at `last` is at the revision after `start`. `oldest` is the oldest line of the
+/// journal.
 pub(super) fn note(
     skipped: &mut Table<'_, u64, u64>,
     (last, start): (u64, u64),

@@ -2,7 +2,7 @@
 
 use redb::{Database, TableDefinition, WriteTransaction};
 
-/// Table of [`FORMAT`] and the revision of the last commit, by name.
+/// Table of [`FORMAT`], the revision of the last commit, and that of the last line where it is another, by name.
 pub(super) const META: TableDefinition<'_, &str, u64> = TableDefinition::new("berth.ledger.meta");
 /// Table of records by key: revision of the last change, and value.
 pub(super) const RECORDS: TableDefinition<'_, &str, (u64, &[u8])> =
@@ -10,7 +10,7 @@ pub(super) const RECORDS: TableDefinition<'_, &str, (u64, &[u8])> =
 /// Table of the journal's lines by revision.
 pub(super) const JOURNAL: TableDefinition<'_, u64, &[u8]> =
     TableDefinition::new("berth.ledger.journal");
-/// Table of the revisions that were skipped when a server was started: the start of the new ones, and the last before.
+/// Table of the revisions that have no line: the last of some in a row, and the line before them.
 pub(super) const SKIPPED: TableDefinition<'_, u64, u64> =
     TableDefinition::new("berth.ledger.skipped");
 
@@ -18,6 +18,8 @@ pub(super) const SKIPPED: TableDefinition<'_, u64, u64> =
 pub(super) const FORMAT: u64 = 1;
 pub(super) const FORMAT_KEY: &str = "format";
 pub(super) const REVISION_KEY: &str = "revision";
+/// Revision of the last line of the journal, or the start of the ledger; absent where that is the last commit's.
+pub(super) const LINE_KEY: &str = "line";
 
 /// Number of bytes of the file that are cached in memory.
 pub(super) const CACHE_BYTES: usize = 32 << 20;

@@ -65,6 +65,8 @@ pub(super) struct Batch {
     pub(super) request: TxnRequest,
     /// The revision of each change.
     pub(super) commits: Vec<(Ticket, Revision)>,
+    /// Revisions of the new lines of the journal.
+    lines: Vec<Revision>,
     /// Changes whose expectations do not hold: known for certain once the transaction finds term and head unchanged.
     pub(super) refusals: Vec<(Ticket, CommitError)>,
     head: Head,
@@ -96,7 +98,8 @@ impl Book {
     ) -> Book {
         let Listing { head, records, lines } = listing;
         let (head, head_written) = head.unwrap_or_default();
-        let head = Head { last: head.last.max(start.0), term, n_barriers: 0 };
+        let line = if head_written == 0 { start.0 } else { head.line };
+        let head = Head { last: head.last.max(start.0), term, n_barriers: 0, line };
         let n_bytes = records.values().map(|known| known.n_bytes).sum();
         Book { layout, bounds, term, head, head_written, records, lines, n_bytes }
     }
@@ -155,7 +158,7 @@ impl Book {
             };
             self.n_bytes -= old.map_or(0, |old| old.n_bytes);
         }
-        self.lines.extend(batch.commits.iter().map(|(_, revision)| *revision));
+        self.lines.extend(batch.lines);
         self.lines.drain(..batch.n_lines_removed);
         self.head = batch.head;
         self.head_written = written;
@@ -205,11 +208,12 @@ impl Book {
 /// A batch that is being made.
 struct Forming<'a> {
     book: &'a Book,
-    /// Revision of the commit before the next one, which a new term may leave behind.
+    /// Revision of the line before the next one.
     previous: Revision,
     last: Revision,
     operations: Vec<RequestOp>,
     commits: Vec<(Ticket, Revision)>,
+    lines: Vec<Revision>,
     refusals: Vec<(Ticket, CommitError)>,
     records: BTreeMap<Key, Option<Known>>,
     expected: BTreeSet<Key>,
@@ -222,10 +226,11 @@ impl<'a> Forming<'a> {
         let last = Revision(book.head.last);
         Forming {
             book,
-            previous: book.lines.back().copied().unwrap_or(last),
+            previous: Revision(book.head.line),
             last,
             operations: Vec::new(),
             commits: Vec::new(),
+            lines: Vec::new(),
             refusals: Vec::new(),
             records: BTreeMap::new(),
             expected: BTreeSet::new(),
@@ -301,41 +306,45 @@ impl<'a> Forming<'a> {
             };
             self.records.insert(key, known);
         }
-        let line = stored(previous, transaction.journal);
-        self.operations.push(transaction::put(layout.line(revision), line, 0));
+        if let Some(line) = transaction.journal {
+            let line = stored(previous, line);
+            self.operations.push(transaction::put(layout.line(revision), line, 0));
+            self.lines.push(revision);
+            self.previous = revision;
+        }
         self.commits.push((ticket, revision));
-        (self.previous, self.last) = (revision, revision);
+        self.last = revision;
     }
 
     fn finish(self) -> Batch {
-        let Forming { book, last, mut operations, commits, refusals, records, .. } = self;
-        let Book { layout, lines, .. } = book;
+        let Forming {
+            book, previous, last, mut operations, commits, lines, refusals, records, ..
+        } = self;
+        let layout = &book.layout;
         if commits.is_empty() {
             // Nothing to write: only the comparisons.
             let (request, head) = (book.request(Vec::new()), book.head.clone());
-            return Batch { request, commits, refusals, head, records, n_lines_removed: 0 };
+            return Batch { request, commits, lines, refusals, head, records, n_lines_removed: 0 };
         }
         let max_lines = usize::try_from(book.bounds.max_journal_lines).unwrap_or(usize::MAX);
-        let n_lines_removed = (lines.len() + commits.len()).saturating_sub(max_lines);
+        let n_lines_removed = (book.lines.len() + lines.len()).saturating_sub(max_lines);
         if n_lines_removed > 0 {
-            let new = commits.iter().map(|(_, revision)| revision);
-            let kept = lines.iter().chain(new).nth(n_lines_removed).copied();
+            let kept = book.lines.iter().chain(&lines).nth(n_lines_removed).copied();
             let end = layout.line(kept.unwrap_or(last.next()));
             // etcd refuses a transaction that removes what it puts.
-            let end =
-                commits.first().map_or(end.clone(), |(_, first)| end.min(layout.line(*first)));
+            let end = lines.first().map_or(end.clone(), |first| end.min(layout.line(*first)));
             operations.push(transaction::delete_range(layout.journal(), end));
         }
-        let n_lines_removed = n_lines_removed.min(lines.len());
-        let head = Head { last: last.0, ..book.head.clone() };
+        let n_lines_removed = n_lines_removed.min(book.lines.len());
+        let head = Head { last: last.0, line: previous.0, ..book.head.clone() };
         operations.push(transaction::put(layout.head(), head.encode_to_vec(), 0));
         let request = book.request(operations);
-        Batch { request, commits, refusals, head, records, n_lines_removed }
+        Batch { request, commits, lines, refusals, head, records, n_lines_removed }
     }
 }
 
 /// Number of bytes that a change writes, without the names of keys, which are short.
 fn bytes(transaction: &Transaction) -> usize {
     let values = transaction.writes.iter().filter_map(|(_, value)| value.as_ref());
-    values.map(Vec::len).sum::<usize>() + transaction.journal.len()
+    values.map(Vec::len).sum::<usize>() + transaction.journal.as_ref().map_or(0, Vec::len)
 }

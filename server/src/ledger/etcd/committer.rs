@@ -96,6 +96,7 @@ pub(super) struct Committer {
 }
 
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "there is one, which changes a few times an hour")]
 enum State {
     Pausing {
         until: Duration,

@@ -25,6 +25,9 @@ pub(super) struct Head {
     /// Number of times that it was written without a commit in this term.
     #[prost(uint64, tag = "3")]
     pub(super) n_barriers: u64,
+    /// Revision of the last line of the journal, or the start of the ledger.
+    #[prost(uint64, tag = "4")]
+    pub(super) line: u64,
 }
 
 /// The value of a record, or of a line of the journal.

@@ -27,7 +27,7 @@ fn write(key: &Key, expected: Option<u64>, value: Option<&str>) -> Transaction {
     Transaction {
         expectations: vec![(key.clone(), expected.map(Revision))],
         writes: vec![(key.clone(), value.map(|value| value.as_bytes().to_vec()))],
-        journal: value.unwrap_or("removed").as_bytes().to_vec(),
+        journal: Some(value.unwrap_or("removed").as_bytes().to_vec()),
     }
 }
 
@@ -67,7 +67,7 @@ fn a_transaction_is_whole_or_nothing() {
         let both = |fence: Option<u64>| Transaction {
             expectations: vec![(v.clone(), Some(Revision(11))), (f.clone(), fence.map(Revision))],
             writes: vec![(v.clone(), Some(b"w".to_vec())), (f.clone(), Some(b"f".to_vec()))],
-            journal: b"both".to_vec(),
+            journal: Some(b"both".to_vec()),
         };
         assert_eq!(ledger.commit(both(Some(3))), conflict(&f));
         assert_eq!(ledger.read(&[f.clone(), v.clone()]).unwrap(), [None, entry("v", 11)]);
@@ -122,6 +122,35 @@ fn the_journal_has_no_gaps_and_a_bound() {
         assert_eq!(ledger.journal(Revision(13), 1).unwrap().lines, [line(14, "d")]);
         assert_eq!(ledger.journal(Revision(15), 1).unwrap().lines, []);
         assert_eq!(ledger.journal(Revision(u64::MAX), 1).unwrap().lines, []);
+    });
+}
+
+#[test]
+fn a_commit_without_a_line_leaves_no_gap_in_the_journal() {
+    check(|ledger| {
+        let (v, r) = (Key::volume("v"), Key::volume("r"));
+        let silent = |value: &str| Transaction {
+            writes: vec![(r.clone(), Some(value.as_bytes().to_vec()))],
+            ..Transaction::default()
+        };
+        assert_eq!(ledger.commit(silent("a")), Ok(Revision(11)));
+        assert_eq!(ledger.read(slice::from_ref(&r)).unwrap(), [entry("a", 11)]);
+        let page = ledger.journal(Revision(0), 9).unwrap();
+        assert_eq!((page.lines.len(), page.oldest, page.last), (0, None, Revision(11)));
+        let mut expected = None;
+        for (n, value) in ["12", "14", "16", "18"].into_iter().enumerate() {
+            let revision = 12 + 2 * n as u64;
+            assert_eq!(ledger.commit(write(&v, expected, Some(value))), Ok(Revision(revision)));
+            assert_eq!(ledger.commit(silent("b")), Ok(Revision(revision + 1)));
+            expected = Some(revision);
+            let lines = ledger.journal(Revision(0), 9).unwrap().lines;
+            let first = if n == 0 { Revision(10) } else { Revision(revision - 2) };
+            assert_eq!(lines.last().unwrap().previous, first);
+        }
+        let page = ledger.journal(Revision(0), 9).unwrap();
+        let lines = page.lines.iter().map(|line| (line.revision.0, line.previous.0));
+        assert_eq!(lines.collect::<Vec<_>>(), [(14, 12), (16, 14), (18, 16)]);
+        assert_eq!((page.oldest, page.last), (Some(Revision(14)), Revision(19)));
     });
 }
 
@@ -183,7 +212,7 @@ fn threads_lose_no_update() {
             let transaction = Transaction {
                 expectations: vec![(key.clone(), entry.map(|entry| entry.revision))],
                 writes: vec![(key.clone(), Some(vec![value + 1]))],
-                journal: Vec::new(),
+                journal: Some(Vec::new()),
             };
             match ledger.commit(transaction) {
                 Ok(revision) => break revision,

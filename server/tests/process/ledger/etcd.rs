@@ -14,7 +14,7 @@ fn write(key: &Key, expected: Option<Revision>, value: &str) -> Transaction {
     Transaction {
         expectations: vec![(key.clone(), expected)],
         writes: vec![(key.clone(), Some(value.as_bytes().to_vec()))],
-        journal: value.as_bytes().to_vec(),
+        journal: Some(value.as_bytes().to_vec()),
     }
 }
 

@@ -18,7 +18,7 @@ fn refused(path: &Path) -> String {
 }
 
 fn line(text: &str) -> Transaction {
-    Transaction { journal: text.as_bytes().to_vec(), ..Transaction::default() }
+    Transaction { journal: Some(text.as_bytes().to_vec()), ..Transaction::default() }
 }
 
 #[test]

@@ -29,7 +29,7 @@ fn write(ledger: &dyn Ledger) {
         let transaction = Transaction {
             expectations: vec![(key.clone(), None)],
             writes: vec![(key, Some(value))],
-            journal: line.encode_to_vec(),
+            journal: Some(line.encode_to_vec()),
         };
         ledger.commit(transaction).unwrap();
     };

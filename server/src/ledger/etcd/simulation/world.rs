@@ -307,7 +307,7 @@ impl World {
         let transaction = Transaction {
             expectations: vec![(key.clone(), expected)],
             writes: vec![(key.clone(), value.clone())],
-            journal: text,
+            journal: Some(text),
         };
         let (asked_at, asked) = (self.store.revision, (n, self.replicas[n].life, self.now));
         self.changes.push(Change { key, expected, value, asked_at, asked, answer: None });
