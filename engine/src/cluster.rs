@@ -10,6 +10,7 @@ mod record;
 pub(crate) mod commit;
 pub(crate) mod extender;
 pub(crate) mod release;
+pub(crate) mod restore;
 mod step;
 mod writer;
 mod known;
@@ -35,6 +36,7 @@ use crate::error::EngineError;
 use crate::kernel::Kernels;
 use crate::model::device::assigned::AssignedDevices;
 use crate::model::device::claim::ResourceClaim;
+use crate::model::kept::Source;
 use crate::model::{Model, ModelError, Node, Object, Pod, PodKey, WireObject};
 use crate::place::decision::{Decision, Explanation, Outcome};
 use crate::place::explain::ExplainOptions;
@@ -104,7 +106,13 @@ impl Cluster {
     /// Compiles a pod that a feed reports, like [`Cluster::compile_pod`]; the pod is kept as it was reported, so that
     /// [`Pod::reported`] has it.
     pub fn compile_reported_pod(&self, pod: &core_v1::Pod) -> Result<Pod, ModelError> {
-        self.keeping().compile_reported_pod(pod)
+        self.keeping().compile_kept_pod(pod, Source::Feed)
+    }
+
+    /// Compiles the pod of a request like [`Cluster::compile_pod`], and keeps its object, so that [`Pod::object`] has
+    /// it, also of its replicas and once it is assumed.
+    pub fn compile_kept_pod(&self, pod: &core_v1::Pod) -> Result<Pod, ModelError> {
+        self.model.lending().compile_kept_pod(pod, Source::Request)
     }
 
     /// Compiles a node to facts; any thread, without the writer's lock. Errors name the field.

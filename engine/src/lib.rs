@@ -48,6 +48,7 @@ pub use cluster::delta::{Applied, ClusterState, Delta, RejectedDelta};
 pub use cluster::extender::{AssumeError, AssumedPod};
 pub use cluster::listing::PodListing;
 pub use cluster::release::{GivenBack, PodStanding};
+pub use cluster::restore::Reservation;
 pub use cluster::sighting::{NodeSighting, PodSighting};
 pub use devices::hint::ClaimChange;
 pub use devices::pre_bind::{

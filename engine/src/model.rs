@@ -11,6 +11,7 @@ pub(crate) mod extended;
 pub(crate) mod feature;
 pub(crate) mod image;
 pub(crate) mod intern;
+pub(crate) mod kept;
 pub(crate) mod key;
 pub(crate) mod kinds;
 pub(crate) mod label;
@@ -24,7 +25,6 @@ pub(crate) mod pod_affinity;
 pub(crate) mod population;
 pub(crate) mod port;
 pub(crate) mod priority_class;
-mod reported;
 mod requested;
 pub(crate) mod requests;
 pub(crate) mod resource_quota;
@@ -43,6 +43,7 @@ pub(crate) mod volume;
 use berth_proto::core_v1;
 
 pub use error::ModelError;
+use kept::Source;
 pub use key::{ObjectKey, ObjectKind, PodKey, WireObject};
 pub use node::{Node, NodeDifference};
 pub use object::Object;
@@ -56,9 +57,13 @@ impl Model {
         Pod::compile(pod, self)
     }
 
-    pub(crate) fn compile_reported_pod(&self, pod: &core_v1::Pod) -> Result<Pod, ModelError> {
+    pub(crate) fn compile_kept_pod(
+        &self,
+        pod: &core_v1::Pod,
+        source: Source,
+    ) -> Result<Pod, ModelError> {
         self.check_room()?;
-        Pod::compile_reported(pod, self)
+        Pod::compile_kept(pod, source, self)
     }
 
     pub(crate) fn compile_node(&self, node: &core_v1::Node) -> Result<Node, ModelError> {

@@ -6,11 +6,13 @@ use super::Cluster;
 use super::step::Step;
 use super::writer::Writer;
 use crate::model::PodKey;
+use crate::model::device::assigned::AssignedDevices;
+use crate::model::volume::VolumeBindings;
 use crate::place::basis::{Ground, Touched};
 use crate::snapshot::{AssumptionStamp, Generation, Snapshot};
 
 /// Result of a commit.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Committed {
     /// The published generation that holds the whole commit.
     pub generation: Generation,
@@ -25,7 +27,7 @@ pub struct Committed {
 }
 
 /// A pod that a commit assumed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct CommittedPod {
     /// The pod.
     pub key: PodKey,
@@ -33,6 +35,10 @@ pub struct CommittedPod {
     pub uid: Arc<str>,
     /// The pod's node.
     pub node: Arc<str>,
+    /// Volume bindings of the pod's claims on this node.
+    pub volumes: VolumeBindings,
+    /// Devices that the node gives to the pod's claims; `None` where nothing is allocated.
+    pub devices: Option<Arc<AssignedDevices>>,
 }
 
 /// Why nothing of a session was committed.
@@ -103,10 +109,12 @@ impl Cluster {
         let (mut assumed, mut n_nominated) = (Vec::new(), 0);
         for step in session.steps() {
             match step {
-                Step::Assume { pod, node, .. } => assumed.push(CommittedPod {
+                Step::Assume { pod, node, bindings, .. } => assumed.push(CommittedPod {
                     key: pod.key().clone(),
                     uid: pod.facts().uid.clone(),
                     node: node.clone(),
+                    volumes: bindings.volumes.clone(),
+                    devices: bindings.devices.clone(),
                 }),
                 Step::Nominate { .. } => n_nominated += 1,
                 Step::Clear { .. } => {}

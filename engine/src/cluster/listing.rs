@@ -86,6 +86,7 @@ mod tests {
 
     use super::*;
     use crate::cluster::delta::Delta;
+    use crate::model::kept::Source;
     use crate::{ObjectKey, PlaceRequest, Policy, TieBreak};
 
     fn pod(cluster: &Cluster, name: &str, node: &str) -> Pod {
@@ -125,7 +126,7 @@ mod tests {
         ]);
         assert_eq!(found(), (String::new(), "Pending".to_owned(), false));
         // Placed for a request, which has facts only: the object stays, on its node.
-        let asked = reported(&cluster, "", "Pending").reported_as(None);
+        let asked = reported(&cluster, "", "Pending").keeping(None, Source::Feed);
         let (policy, tie_break) = (Policy::default(), TieBreak::Lexicographic);
         cluster
             .assume(&PlaceRequest { pod: &asked, policy: &policy, tie_break, now: None })

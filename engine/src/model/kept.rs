@@ -1,4 +1,5 @@
-//! Reported: a pod as a feed reported it, kept beside its facts for questions that name it. No decision reads it.
+//! Kept: a pod's object, kept beside its facts: as a feed reported it, for questions that name it; as a request brought
+//! it, for records of what was reserved. No decision reads it.
 //!
 //! The pods of a workload differ in names, times and addresses only. Each is therefore kept as its difference from the
 //! first one of its controller, which takes a fraction of its encoding.
@@ -17,25 +18,37 @@ const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// The first pod, encoded, of each number of pods that are probably alike.
 pub(crate) type PatternTable = Table<u64, Box<[u8]>>;
 
-/// A pod as it was reported: the compressed difference of its encoding from that of another pod.
+/// Where an object is from.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Source {
+    Feed,
+    Request,
+}
+
+/// A pod's object: the compressed difference of its encoding from that of another pod.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct ReportedPod {
+pub(crate) struct KeptPod {
     pattern: Arc<Box<[u8]>>,
     difference: Arc<[u8]>,
 }
 
-impl ReportedPod {
+impl KeptPod {
     /// Keeps a pod; those of one `kin` are probably alike.
-    pub(crate) fn of(pod: &core_v1::Pod, kin: u64, patterns: &PatternTable) -> ReportedPod {
+    pub(crate) fn of(pod: &core_v1::Pod, kin: u64, patterns: &PatternTable) -> KeptPod {
         let metadata = pod.metadata.as_ref();
         let repeats = metadata.is_some_and(|it| it.annotations.contains_key(LAST_APPLIED));
         let encoded = if repeats { without_repetition(pod) } else { pod.encode_to_vec() };
         let pattern = patterns.intern(kin, None, |_, _| (encoded.as_slice().into(), encoded.len()));
         let difference = block::compress_prepend_size_with_dict(&encoded, &pattern).into();
-        ReportedPod { pattern, difference }
+        KeptPod { pattern, difference }
     }
 
-    /// The pod; `None` for bytes that are none, which [`ReportedPod::of`] never makes.
+    /// Whether both are copies of one, without looking at what they are.
+    pub(crate) fn is_the_same_as(&self, other: &KeptPod) -> bool {
+        Arc::ptr_eq(&self.difference, &other.difference)
+    }
+
+    /// The pod; `None` for bytes that are none, which [`KeptPod::of`] never makes.
     pub(crate) fn decode(&self) -> Option<core_v1::Pod> {
         let encoded = block::decompress_size_prepended_with_dict(&self.difference, &self.pattern);
         core_v1::Pod::decode(encoded.ok()?.as_slice()).ok()
@@ -76,7 +89,7 @@ mod tests {
         let mut reported = kept.clone();
         let annotations = &mut reported.metadata.as_mut().unwrap().annotations;
         annotations.insert(LAST_APPLIED.to_owned(), "{}".to_owned());
-        assert_eq!(ReportedPod::of(&reported, 1, &patterns).decode(), Some(kept));
+        assert_eq!(KeptPod::of(&reported, 1, &patterns).decode(), Some(kept));
     }
 
     #[test]
@@ -88,10 +101,10 @@ mod tests {
         let bare = pod("bare", &serde_json::json!({"metadata": {"name": "bare"}}));
         let empty = core_v1::Pod::default();
         for (kin, pod) in [(1, &others[0]), (1, &others[1]), (1, &ended), (1, &bare), (2, &empty)] {
-            assert_eq!(ReportedPod::of(pod, kin, &patterns).decode().as_ref(), Some(pod));
+            assert_eq!(KeptPod::of(pod, kin, &patterns).decode().as_ref(), Some(pod));
         }
         assert_eq!(patterns.len(), 2);
-        let size = ReportedPod::of(&others[1], 1, &patterns).difference.len();
+        let size = KeptPod::of(&others[1], 1, &patterns).difference.len();
         assert!(4 * size < others[1].encoded_len(), "{size} of {}", others[1].encoded_len());
     }
 }

@@ -13,10 +13,10 @@ use super::controller::{ControllerId, ControllerKey};
 use super::device::pod_claims::PodDeviceClaims;
 use super::drainability::Drainability;
 use super::intern::Lease;
+use super::kept::{KeptPod, Source};
 use super::key::{ClaimKey, ObjectKey, ObjectKind, PodKey};
 use super::label::{self, Labels, check_name};
 use super::population::{Population, PopulationFacts};
-use super::reported::ReportedPod;
 use super::requests::PodRequests;
 use super::shape::{Footprint, Shape, ShapeFacts};
 use super::table::table_bytes;
@@ -50,8 +50,10 @@ pub(crate) struct PodFacts {
     pub(crate) times: PodTimes,
     /// Whether the condition `Ready` is true.
     pub(crate) is_ready: bool,
-    /// The pod as a feed reported it; `None` for a pod of a request.
-    pub(crate) reported: Option<ReportedPod>,
+    /// Whether the kept object is one that a feed reported.
+    pub(crate) is_reported: bool,
+    /// The pod's object; `None` where it is not kept.
+    pub(crate) kept: Option<KeptPod>,
     /// Holds the names that only this pod brought; `None` where all are kept.
     pub(crate) lease: Option<Arc<Lease>>,
 }
@@ -118,35 +120,61 @@ impl Pod {
                 .shared(model.drainabilities(), names),
             times: PodTimes::of(metadata),
             is_ready: pod.status.as_ref().is_some_and(is_ready),
-            reported: None,
+            is_reported: false,
+            kept: None,
             lease: names.lease(),
             key,
         })))
     }
 
-    /// Compiles a pod of a feed: like [`Pod::compile`], and the pod is kept as it was reported.
-    pub(crate) fn compile_reported(pod: &core_v1::Pod, model: &Model) -> Result<Pod, ModelError> {
+    /// Compiles a pod like [`Pod::compile`], and keeps its object.
+    pub(crate) fn compile_kept(
+        pod: &core_v1::Pod,
+        source: Source,
+        model: &Model,
+    ) -> Result<Pod, ModelError> {
         let compiled = Pod::compile(pod, model)?;
         // The pods of a controller are alike, and so may be those of a namespace that have none.
         let kin = FxBuildHasher.hash_one((compiled.facts().controller, &compiled.key().namespace));
-        Ok(compiled.reported_as(Some(ReportedPod::of(pod, kin, model.patterns()))))
+        let kept = KeptPod::of(pod, kin, model.patterns());
+        Ok(compiled.keeping(Some(kept), source))
     }
 
     /// A copy of the pod with another object.
-    pub(crate) fn reported_as(self, reported: Option<ReportedPod>) -> Pod {
+    pub(crate) fn keeping(self, kept: Option<KeptPod>, source: Source) -> Pod {
         let mut facts = Arc::unwrap_or_clone(self.0);
-        facts.reported = reported;
+        facts.is_reported = kept.is_some() && source == Source::Feed;
+        facts.kept = kept;
         Pod(Arc::new(facts))
     }
 
     /// The pod as a feed reported it, with the node that it is on here. `None` where no feed has reported it: a pod of
     /// a request, or one that was placed for a request and is assumed.
     pub fn reported(&self) -> Option<core_v1::Pod> {
-        let mut pod = self.0.reported.as_ref()?.decode()?;
-        if let Some(node) = &self.0.node_name {
+        self.0.is_reported.then(|| self.object())?
+    }
+
+    /// The pod's object under its name, with the node that it is on here. `None` where it is not kept: see
+    /// [`Cluster::compile_kept_pod`](crate::Cluster::compile_kept_pod).
+    pub fn object(&self) -> Option<core_v1::Pod> {
+        let PodFacts { key, uid, node_name, kept, .. } = &*self.0;
+        let mut pod = kept.as_ref()?.decode()?;
+        let metadata = pod.metadata.get_or_insert_default();
+        // A replica has the object of its template.
+        if metadata.name != *key.name {
+            metadata.name = key.name.to_string();
+            metadata.uid = uid.to_string();
+        }
+        if let Some(node) = node_name {
             pod.spec.get_or_insert_default().node_name = node.to_string();
         }
         Some(pod)
+    }
+
+    /// Whether both have one object, as the replicas of a template do.
+    pub fn has_object_of(&self, other: &Pod) -> bool {
+        let both = self.0.kept.as_ref().zip(other.0.kept.as_ref());
+        both.is_some_and(|(one, other)| one.is_the_same_as(other))
     }
 
     /// Namespace and name.
@@ -208,7 +236,7 @@ impl Pod {
             uid: uid.into(),
             volumes,
             device_claims,
-            reported: None,
+            is_reported: false,
             ..(*self.0).clone()
         }))
     }

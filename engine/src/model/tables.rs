@@ -7,12 +7,12 @@ use super::device::selector::SelectorTable;
 use super::device::shape::ClaimShapeTable;
 use super::drainability::DrainabilityTable;
 use super::intern::{self, Interner};
+use super::kept::PatternTable;
 use super::pod_affinity::TermTable;
 use super::population::PopulationTable;
-use super::reported::PatternTable;
 use super::shape::ShapeTable;
 
-/// Shared tables of names, shapes, populations, drainabilities, terms, patterns of reported pods, and of selectors and
+/// Shared tables of names, shapes, populations, drainabilities, terms, patterns of kept pods, and of selectors and
 /// shapes of claims for devices. Usable from any number of threads.
 #[derive(Clone, Debug)]
 pub(crate) struct Model {

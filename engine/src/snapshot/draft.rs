@@ -279,8 +279,15 @@ impl Draft {
         self.shard_mut(row).set_devices(row.row(), local);
     }
 
-    /// Takes what an assumed pod is bound to (S-VLB-9, S-DRA-93).
+    /// Takes what a pod assumed on the node of a row is bound to (S-VLB-9, S-DRA-93).
     pub(crate) fn assume_bindings(&mut self, pod: &Pod, row: NodeRow, bindings: &Bindings) {
+        if let Some(node) = self.snapshot.node(row).map(|node| node.facts().symbol) {
+            self.assume_bindings_on(pod, node, bindings);
+        }
+    }
+
+    /// Takes what a pod assumed on a node is bound to, whether or not the cluster has the node.
+    pub(crate) fn assume_bindings_on(&mut self, pod: &Pod, node: Symbol, bindings: &Bindings) {
         if let Some(devices) = &bindings.devices {
             let names = self.snapshot.model.names();
             let claims = assumed_claims((pod.key(), &pod.facts().uid), devices, names);
@@ -292,7 +299,6 @@ impl Draft {
         if bindings.volumes == VolumeBindings::default() {
             return;
         }
-        let Some(node) = self.snapshot.node(row).map(|node| node.facts().symbol) else { return };
         let version = self.next_version();
         self.snapshot.storage.assume(pod.key(), node, bindings.volumes.clone(), version);
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::super::known::{Known, PodPlace, is_confirmed, is_same};
 use super::{KnownNode, Writer, check_range, is_older};
+use crate::model::kept::Source;
 use crate::model::{ModelError, Pod, PodKey};
 use crate::rows::NodeRow;
 use crate::snapshot::bindings::Bindings;
@@ -25,7 +26,8 @@ impl Writer {
     /// Puts a pod onto the node of a row at once (S-CCH-2). The pod must not be on a node already.
     pub(super) fn assume(&mut self, pod: &Pod, row: NodeRow, bindings: &Bindings) {
         let known = self.known(pod.key()).filter(|known| known.pod.is_same_as(pod));
-        let reported = known.and_then(|known| known.pod.facts().reported.clone());
+        let reported = known.map(|known| known.pod.facts()).filter(|facts| facts.is_reported);
+        let reported = reported.and_then(|facts| facts.kept.clone());
         if self.pods.is_elsewhere(pod.key()) {
             self.forget(pod.key());
         }
@@ -35,7 +37,7 @@ impl Writer {
         };
         let mut pod = pod.on_node(node.facts().name.clone());
         if reported.is_some() {
-            pod = pod.reported_as(reported);
+            pod = pod.keeping(reported, Source::Feed);
         }
         self.images.touch(row, node);
         self.pods.put_on(pod.key(), row);
@@ -44,6 +46,23 @@ impl Writer {
         self.draft.assume_bindings(&pod, row, bindings);
         self.counts().n_pods += 1;
         self.counts().n_assumed += 1;
+    }
+
+    /// Assumes a pod on a node that the cluster does not have: it comes onto the node with it (S-CCH-7). The pod must not
+    /// be on a node already.
+    pub(in crate::cluster) fn assume_orphan(
+        &mut self,
+        pod: &Pod,
+        node: &Arc<str>,
+        bindings: &Bindings,
+    ) {
+        self.forget(pod.key());
+        let pod = pod.on_node(node.clone());
+        let stamp = AssumptionStamp::after(self.draft.snapshot.generation);
+        self.insert_orphan(pod.clone(), node, Some(stamp));
+        self.counts().n_assumed += 1;
+        let symbol = self.draft.snapshot.model.names().intern(node);
+        self.draft.assume_bindings_on(&pod, symbol, bindings);
     }
 
     pub(super) fn upsert_pod(&mut self, pod: Pod) -> Result<(), ModelError> {
@@ -106,7 +125,7 @@ impl Writer {
         if new.resource_version == old.resource_version
             && new.is_ready == old.is_ready
             && new.controller == old.controller
-            && new.reported == old.reported
+            && new.kept == old.kept
         {
             return;
         }
@@ -174,15 +193,18 @@ impl Writer {
                 self.touch_images(row);
                 self.counts().n_pods += 1;
             }
-            None => {
-                match self.orphans.get_mut(&name) {
-                    Some(keys) => keys.push(pod.key().clone()),
-                    None => drop(self.orphans.insert(name, vec![pod.key().clone()])),
-                }
-                self.counts().n_orphaned += 1;
-                self.pods.put_elsewhere(pod, None);
-            }
+            None => self.insert_orphan(pod, &name, None),
         }
+    }
+
+    /// Adds an unknown pod on a node that the cluster does not have.
+    fn insert_orphan(&mut self, pod: Pod, node: &Arc<str>, assumed: Option<AssumptionStamp>) {
+        match self.orphans.get_mut(node) {
+            Some(keys) => keys.push(pod.key().clone()),
+            None => drop(self.orphans.insert(node.clone(), vec![pod.key().clone()])),
+        }
+        self.counts().n_orphaned += 1;
+        self.pods.put_elsewhere(pod, assumed);
     }
 
     pub(super) fn delete_pod(&mut self, key: &PodKey, uid: Option<&str>) {
