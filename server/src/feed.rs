@@ -81,7 +81,12 @@ pub enum FeedError {
 /// wait long.
 #[derive(Debug, Default)]
 pub struct Freshness {
+    /// Whether a feed has delivered a whole cluster.
+    fed: watch::Sender<bool>,
+    /// Whether the cluster is complete: it was fed, and what was reserved in it before is there again.
     completed: watch::Sender<bool>,
+    /// Whether reservations of earlier runs are still to be restored.
+    is_restoring: Mutex<bool>,
     loading: AtomicBool,
     last: Mutex<Option<Instant>>,
     /// Watches of the API-server feed; if set, no other feed changes the cluster.
@@ -100,16 +105,50 @@ pub enum NotReady {
     /// The API server is the feed, and a cluster has only one.
     #[error("the cluster is read from its API server (`--kube`); nothing else may feed it")]
     FedByApiServer,
+    /// The cluster was fed, and what was reserved in it before is not there yet.
+    #[error("the reservations of earlier runs are being restored")]
+    Restoring,
     /// Neither a file nor a client has fed the cluster: an empty one would look real.
     #[error("no feed has delivered a cluster yet")]
     NeverFed,
 }
 
 impl Freshness {
-    /// Records that a feed applied a whole cluster, or independent deltas: from here on the server is ready.
+    /// Records that a feed applied a whole cluster, or independent deltas: from here on the server is ready, unless there
+    /// are reservations to restore.
     pub fn note_applied(&self) {
         self.note_alive();
-        self.completed.send_if_modified(|completed| !std::mem::replace(completed, true));
+        let is_restoring = self.is_restoring.lock().unwrap_or_else(PoisonError::into_inner);
+        turn_true(&self.fed);
+        if !*is_restoring {
+            turn_true(&self.completed);
+        }
+    }
+
+    /// Records that reservations are to be restored once the cluster was fed. Returns the signal for that.
+    pub(crate) fn begin_restore(&self) -> watch::Receiver<bool> {
+        *self.is_restoring.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.fed.subscribe()
+    }
+
+    /// Checks that what was reserved before is there again, so that it can be confirmed or released.
+    ///
+    /// # Errors
+    /// [`NotReady::Restoring`].
+    pub(crate) fn check_restored(&self) -> Result<(), NotReady> {
+        match *self.is_restoring.lock().unwrap_or_else(PoisonError::into_inner) {
+            true => Err(NotReady::Restoring),
+            false => Ok(()),
+        }
+    }
+
+    /// Records that the reservations are restored.
+    pub(crate) fn end_restore(&self) {
+        let mut is_restoring = self.is_restoring.lock().unwrap_or_else(PoisonError::into_inner);
+        *is_restoring = false;
+        if *self.fed.borrow() {
+            turn_true(&self.completed);
+        }
     }
 
     /// Records that a feed is alive although the cluster has not changed yet, as while a snapshot is being collected.
@@ -164,11 +203,16 @@ impl Freshness {
         match self.check_feedable() {
             Ok(()) => {}
             Err(NotReady::FedByApiServer) if self.is_complete() => return Ok(()),
+            Err(NotReady::FedByApiServer) if *self.fed.borrow() => {}
             Err(NotReady::FedByApiServer) => return Err(NotReady::Listing),
             Err(other) => return Err(other),
         }
-        // A load may have ended between the two checks.
-        if self.is_complete() { Ok(()) } else { Err(NotReady::NeverFed) }
+        // A load, or a restore, may have ended between the two checks.
+        match self.is_complete() {
+            true => Ok(()),
+            false if *self.fed.borrow() => Err(NotReady::Restoring),
+            false => Err(NotReady::NeverFed),
+        }
     }
 
     /// Whether any feed has completed since the start.
@@ -201,6 +245,10 @@ impl Freshness {
     }
 }
 
+fn turn_true(signal: &watch::Sender<bool>) {
+    signal.send_if_modified(|is_true| !std::mem::replace(is_true, true));
+}
+
 /// Name of an object for messages: ``Pod `default/web-0` ``, ``Node `n1` ``, or the kind alone if it has no name.
 pub(crate) fn object_name(kind: &str, metadata: Option<&meta_v1::ObjectMeta>) -> String {
     let (namespace, name) =
@@ -231,6 +279,20 @@ mod tests {
         freshness.begin_load();
         assert_eq!(freshness.check_decidable(), Ok(()), "the old cluster answers during a reload");
         assert_eq!(freshness.check_feedable(), Err(NotReady::Loading));
+    }
+
+    #[test]
+    fn deciding_waits_for_what_was_reserved_before() {
+        let freshness = Freshness::default();
+        let fed = freshness.begin_restore();
+        assert_eq!(freshness.check_decidable(), Err(NotReady::NeverFed));
+        freshness.note_applied();
+        assert!(*fed.borrow());
+        assert_eq!(freshness.check_decidable(), Err(NotReady::Restoring));
+        assert_eq!((freshness.check_feedable(), freshness.is_complete()), (Ok(()), false));
+        assert_eq!(freshness.check_restored(), Err(NotReady::Restoring));
+        freshness.end_restore();
+        assert_eq!((freshness.check_decidable(), freshness.check_restored()), (Ok(()), Ok(())));
     }
 
     #[test]

@@ -36,7 +36,7 @@ use open::{Opened, open};
 pub use options::ServerOptions;
 use transport::serve_grpc;
 pub use transport::transport;
-use upkeep::{expire_assumptions, keep_up, report_health};
+use upkeep::{begin_restore, expire_assumptions, keep_up, report_health};
 
 /// Time limit for the last probes when everything else has ended.
 const HTTP_GRACE: Duration = Duration::from_secs(2);
@@ -64,6 +64,7 @@ pub struct Server {
     http: JoinHandle<()>,
     upkeep: JoinHandle<()>,
     expiry: JoinHandle<()>,
+    restoring: JoinHandle<()>,
     fences: JoinHandle<()>,
     reloader: Reloader,
     grace_period: Duration,
@@ -84,7 +85,8 @@ impl Server {
         let (draining, drain) = watch::channel(false);
         let (stop_http, http_stop) = watch::channel(false);
         let reloader = Reloader::default();
-        let Opened { state, grpc, http } = open(options, &reloader, drain.clone()).await?;
+        let Opened { state, grpc, http, kept } = open(options, &reloader, drain.clone()).await?;
+        let restoring = begin_restore(&state, kept);
         let health = HealthReporter::new();
         report_health(&state, &health).await;
         let service = CallService::new(grpc::routes(&state, health.clone())?, state.clone());
@@ -97,6 +99,7 @@ impl Server {
             http: tokio::spawn(serving_http),
             upkeep: tokio::spawn(keep_up(state.clone(), health)),
             expiry: tokio::spawn(expire_assumptions(state.clone())),
+            restoring: tokio::spawn(restoring),
             fences: tokio::spawn(follow_fences(state.clone())),
             state,
             extender,
@@ -234,6 +237,7 @@ impl Server {
         drop(resigning.await);
         self.upkeep.abort();
         self.expiry.abort();
+        self.restoring.abort();
         self.fences.abort();
         outcome
     }

@@ -42,6 +42,8 @@ mod error;
 pub(crate) mod fixture;
 
 pub(crate) use access::{Access, SimpleRequest};
+pub(crate) use assumptions::Kept;
+pub use assumptions::RestoreError;
 pub use assumptions::error::AssumptionError;
 pub(crate) use context::{CallContext, REQUEST_ID};
 pub(crate) use deadline::{Cancel, CancelOnDrop, Deadline};

@@ -8,6 +8,7 @@ use crate::document::ConfigError;
 use crate::extender::PolicyChoiceError;
 use crate::ledger::{EtcdStartError, OpenError};
 use crate::net::{ListenError, TlsError};
+use crate::service::RestoreError;
 use crate::telemetry::TracingError;
 
 /// Reason why a server did not start.
@@ -46,6 +47,9 @@ pub enum StartError {
     /// The ledger in etcd cannot be used.
     #[error(transparent)]
     Etcd(#[from] EtcdStartError),
+    /// The reservations that the ledger has cannot be read.
+    #[error("the reservations in the ledger cannot be restored: {0}")]
+    Reservations(#[from] RestoreError),
     /// The service descriptors inside this program are broken.
     #[error("cannot describe the services for reflection: {0}")]
     Reflection(#[from] tonic_reflection::server::Error),

@@ -17,7 +17,7 @@ use crate::expander::Expander;
 use crate::ledger::{self, Bounds, Embedded, Etcd, OpenError};
 use crate::net::{Guard, Port, Protocol, Tls, listen};
 use crate::reload::Reloader;
-use crate::service::State;
+use crate::service::{Kept, RestoreError, State};
 use crate::telemetry::trace::Tracer;
 
 /// An open server that does not serve yet.
@@ -25,6 +25,8 @@ pub(super) struct Opened {
     pub(super) state: Arc<State>,
     pub(super) grpc: Listener,
     pub(super) http: Listener,
+    /// Assumptions of earlier runs, to be restored once the cluster was fed.
+    pub(super) kept: Kept,
 }
 
 /// A listener, and the settings for its connections.
@@ -79,6 +81,7 @@ pub(super) async fn open(
         reloader.watch(watched, reloads);
     }
     let state = state.with_auth(auth, audit);
+    let lasts = options.ledger.is_some();
     let state = match (options.ledger, options.etcd) {
         (Some(path), _) => state.with_ledger(Arc::new(open_ledger(path).await?)),
         (None, Some(etcd)) => {
@@ -89,6 +92,7 @@ pub(super) async fn open(
         (None, None) => state,
     };
     let state = Arc::new(state.with_ledger_policy(options.respect_fences, options.force_deletion));
+    let kept = if lasts { keep_assumptions(&state).await? } else { Kept::default() };
     copy_fences(&state).await;
     if options.awaits_files {
         state.freshness.begin_load();
@@ -99,7 +103,15 @@ pub(super) async fn open(
         state,
         grpc: Listener { listener: grpc_listener, address: grpc_address, port: grpc_port },
         http: Listener { listener: http_listener, address: http_address, port: http_port },
+        kept,
     })
+}
+
+/// Keeps assumptions in the ledger, on a thread that may block.
+async fn keep_assumptions(state: &Arc<State>) -> Result<Kept, RestoreError> {
+    let state = state.clone();
+    let keeping = tokio::task::spawn_blocking(move || state.keep_assumptions());
+    keeping.await.unwrap_or_else(|error| Err(RestoreError::Thread(io::Error::other(error))))
 }
 
 /// Opens the ledger and reads its whole file, on a thread that may block.

@@ -47,17 +47,19 @@ fn admit_one(
     Ok(admission(admitted, index))
 }
 
-/// Compiles the entries of a request, admitted first if `admit` is set. A refused pod is an error in its entry's place.
+/// Compiles the entries of a request, admitted first if `admit` is set, and with their objects if `keep_objects` is. A
+/// refused pod is an error in its entry's place.
 pub(crate) fn compile<'s>(
     cluster: &Cluster,
     profiles: &'s Profiles,
     entries: Vec<BatchEntry>,
     admit: bool,
+    keep_objects: bool,
 ) -> (Vec<Compiled<'s>>, Vec<wire::Admission>) {
     if admit {
-        admit_entries(cluster, profiles, entries)
+        admit_entries(cluster, profiles, entries, keep_objects)
     } else {
-        (entries::compile(cluster, profiles, entries), Vec::new())
+        (entries::compile(cluster, profiles, entries, keep_objects), Vec::new())
     }
 }
 
@@ -115,6 +117,7 @@ fn admit_entries<'s>(
     cluster: &Cluster,
     profiles: &'s Profiles,
     mut entries: Vec<BatchEntry>,
+    keep_objects: bool,
 ) -> (Vec<Compiled<'s>>, Vec<wire::Admission>) {
     let snapshot = cluster.snapshot();
     let (mut admissions, mut refused) = (Vec::new(), Vec::new());
@@ -127,7 +130,7 @@ fn admit_entries<'s>(
             Err(error) => refused.push((index, error)),
         }
     }
-    let mut compiled = entries::compile(cluster, profiles, entries);
+    let mut compiled = entries::compile(cluster, profiles, entries, keep_objects);
     for (index, error) in refused {
         if let Some((entry, _)) = compiled.get_mut(index) {
             *entry = Err(error);
@@ -248,7 +251,7 @@ mod tests {
         bad.spec.as_mut().unwrap().containers.clear();
         let entries = [bad, fixture::pod("good", "1", 0)];
         let entries = entries.iter().map(|pod| fixture::entry(pod, 1)).collect();
-        let (compiled, admissions) = compile(&state.cluster, &state.profiles, entries, true);
+        let (compiled, admissions) = compile(&state.cluster, &state.profiles, entries, true, false);
         let [(bad, _), (good, _)] = &compiled[..] else { panic!("{}", compiled.len()) };
         assert!(matches!(bad, Err(CallError::NotAdmitted(_))) && good.is_ok());
         assert_eq!(admissions.iter().map(|it| it.index).collect::<Vec<_>>(), [1]);

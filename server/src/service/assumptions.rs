@@ -4,22 +4,41 @@
 //! The engine knows which pods are assumed and has no clock; this is the clock beside it. The engine's stamp of an
 //! assumption ties the two: whatever ends an assumption from here names its stamp, so that a late end never meets a
 //! later assumption of the pod, nor a pod that a feed has confirmed. Neither lock is taken while the other is held.
+//!
+//! | where | what |
+//! |---|---|
+//! | `table` | who holds which pod, under which token, until when |
+//! | `keeper`, `book`, `record` | what a ledger has of it, where a server has one that lasts |
+//! | `restore` | reads that again when the server is started |
 
 pub(crate) mod error;
 mod table;
+mod record;
+mod book;
+mod written;
+mod keeper;
+mod restore;
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use berth_engine::{AssumptionStamp, Cluster, PodKey, PodStanding};
+use berth_engine::{
+    AssignedDevices, AssumptionStamp, Cluster, PodKey, PodStanding, VolumeBindings,
+};
 use berth_proto::berth_v1 as wire;
 
 use super::error::CallError;
+use super::response_cache::InProgress;
 use crate::clock;
 use crate::telemetry::{AssumptionCounts, AssumptionEnd};
 use error::AssumptionError;
+use keeper::{Ending, Keeper};
+use record::Assumed;
+pub(crate) use restore::Kept;
+pub use restore::RestoreError;
 use table::{Entry, Table};
+pub(crate) use written::Written;
 
 /// Maximum number of pods that are taken out of the cluster, or looked up in it, under one lock of its writer.
 const HOLD: usize = 1_024;
@@ -36,6 +55,8 @@ pub(crate) struct Assumptions {
     next_token: AtomicU64,
     counts: AssumptionCounts,
     table: Mutex<Table>,
+    /// Writes the assumptions to the ledger; not set where they end with the process.
+    keeper: OnceLock<Keeper>,
 }
 
 /// A pod that was just assumed.
@@ -43,6 +64,9 @@ pub(crate) struct Assumptions {
 pub(crate) struct HeldPod {
     pub(crate) key: PodKey,
     pub(crate) stamp: AssumptionStamp,
+    /// Volumes and devices that its placement takes.
+    pub(crate) volumes: VolumeBindings,
+    pub(crate) devices: Option<Arc<AssignedDevices>>,
 }
 
 /// The assumption that a request names.
@@ -67,6 +91,23 @@ pub(crate) struct ListedHold {
     pub(crate) age: Duration,
 }
 
+/// An assumption whose time to live was changed.
+#[derive(Debug)]
+pub(crate) struct Renewed {
+    pub(crate) node: Arc<str>,
+    /// Whether the pod is still assumed.
+    pub(crate) is_assumed: bool,
+    /// The caller may hear of the change once it is written.
+    pub(crate) written: Written,
+}
+
+impl Renewed {
+    /// A feed has reported the pod: it has no time to live any more.
+    fn reported(node: Arc<str>) -> Renewed {
+        Renewed { node, is_assumed: false, written: Written::default() }
+    }
+}
+
 /// The pod of a request about an assumption.
 enum Found {
     /// The pod is assumed under the token of the request.
@@ -85,7 +126,8 @@ impl Assumptions {
     ) -> Assumptions {
         let default_ttl = (!default_ttl.is_zero()).then_some(default_ttl);
         let next_token = AtomicU64::new(first_token);
-        Assumptions { cluster, default_ttl, next_token, counts, table: Mutex::default() }
+        let (table, keeper) = (Mutex::default(), OnceLock::new());
+        Assumptions { cluster, default_ttl, next_token, counts, table, keeper }
     }
 
     /// The time to live that a request asks for in `field`; `None` for none.
@@ -108,39 +150,78 @@ impl Assumptions {
         }
     }
 
-    /// Records pods that were just assumed for `user`; returns the first of their tokens, which are consecutive.
+    /// Whether assumptions outlive the process. Then the pods that are assumed have to have their objects.
+    pub(crate) fn are_kept(&self) -> bool {
+        self.keeper.get().is_some()
+    }
+
+    /// Records pods that were just assumed for `user`; returns the first of their tokens, which are consecutive. The caller
+    /// may hear of them once they are written.
     pub(crate) fn record(
         &self,
         pods: &[HeldPod],
         user: &Arc<str>,
         ttl: Option<Duration>,
         now: Instant,
-    ) -> u64 {
+    ) -> (u64, Written) {
         // The number alone is shared: no other data depends on its ordering.
         let first = self.next_token.fetch_add(pods.len() as u64, Ordering::Relaxed);
         let until = ttl.and_then(|ttl| now.checked_add(ttl));
         let mut table = self.table();
-        for (token, HeldPod { key, stamp }) in (first..).zip(pods) {
+        for (token, HeldPod { key, stamp, .. }) in (first..).zip(pods) {
             let (stamp, user, since) = (*stamp, user.clone(), now);
             let entry = Entry { token, stamp, user, since, until, is_ending: false };
             table.add(key.clone(), entry);
         }
-        first
+        drop(table);
+        let written = self.keeper.get().map(|keeper| self.keep(keeper, first, pods, (user, ttl)));
+        (first, written.unwrap_or_default())
+    }
+
+    /// Has pods written that were just recorded.
+    fn keep(
+        &self,
+        keeper: &Keeper,
+        first: u64,
+        pods: &[HeldPod],
+        (user, ttl): (&str, Option<Duration>),
+    ) -> Written {
+        let keys: Vec<PodKey> = pods.iter().map(|pod| pod.key.clone()).collect();
+        let standings = self.cluster.standing_of(&keys);
+        let assumed = (first..).zip(pods).zip(standings).filter_map(|((token, held), standing)| {
+            // A pod that a feed has reported already needs no record.
+            let standing = standing.filter(|standing| standing.stamp == Some(held.stamp))?;
+            let PodStanding { pod, node, .. } = standing;
+            let (volumes, devices) = (held.volumes.clone(), held.devices.clone());
+            Some(Assumed { token, pod, node, volumes, devices })
+        });
+        match record::split(&assumed.collect::<Vec<_>>(), user) {
+            Some(records) => keeper.add(records, ttl),
+            None => {
+                debug_assert!(false, "a pod was assumed without its object");
+                Written::broken()
+            }
+        }
     }
 
     /// Takes the time to live of an assumption away. Returns the pod's node, and whether the pod is still assumed.
     ///
     /// # Errors
     /// [`AssumptionError`], except [`AssumptionError::Reported`].
-    pub(crate) fn confirm(&self, named: &Named) -> Result<(Arc<str>, bool), AssumptionError> {
+    pub(crate) fn confirm(&self, named: &Named) -> Result<Renewed, AssumptionError> {
         match self.change_until(named, None)? {
             Found::Assumed { node, .. } => {
                 self.counts.count_confirmed();
                 tracing::debug!(pod = %named.key, token = named.token, "an assumption is confirmed");
-                Ok((node, true))
+                Ok(self.renewed(node, named.token, None))
             }
-            Found::Reported { node } => Ok((node, false)),
+            Found::Reported { node } => Ok(Renewed::reported(node)),
         }
+    }
+
+    fn renewed(&self, node: Arc<str>, token: u64, ttl: Option<Duration>) -> Renewed {
+        let written = self.keeper.get().map(|keeper| keeper.set_ttl(token, ttl));
+        Renewed { node, is_assumed: true, written: written.unwrap_or_default() }
     }
 
     /// Gives an assumption a new time to live. Returns the pod's node, and whether the pod is still assumed.
@@ -152,39 +233,60 @@ impl Assumptions {
         named: &Named,
         ttl: Option<Duration>,
         now: Instant,
-    ) -> Result<(Arc<str>, bool), AssumptionError> {
+    ) -> Result<Renewed, AssumptionError> {
         match self.change_until(named, ttl.and_then(|ttl| now.checked_add(ttl)))? {
             Found::Assumed { node, .. } => {
                 self.counts.count_extended();
                 tracing::debug!(pod = %named.key, token = named.token, ?ttl, "an assumption is extended");
-                Ok((node, true))
+                Ok(self.renewed(node, named.token, ttl))
             }
-            Found::Reported { node } => Ok((node, false)),
+            Found::Reported { node } => Ok(Renewed::reported(node)),
         }
     }
 
-    /// Ends an assumption; returns whether it was not over before.
+    /// Ends an assumption; returns whether it was not over before. The caller may hear of it once that is written.
     ///
     /// # Errors
     /// [`AssumptionError`], except [`AssumptionError::Over`].
-    pub(crate) fn release(&self, named: &Named) -> Result<bool, AssumptionError> {
+    pub(crate) fn release(&self, named: &Named) -> Result<(bool, Written), AssumptionError> {
         let found = self.standing_of(named).and_then(|pod| find(named, pod, &self.table()));
         let stamp = match found {
             Ok(Found::Assumed { stamp, .. }) => stamp,
             Ok(Found::Reported { node }) => {
                 return Err(AssumptionError::Reported { pod: named.key.clone(), node });
             }
-            Err(AssumptionError::Over { .. }) => return Ok(false),
+            Err(AssumptionError::Over { .. }) => return Ok((false, Written::default())),
             Err(error) => return Err(error),
         };
         let pod = (named.key.clone(), named.token, stamp);
+        if let Some(keeper) = self.keeper.get() {
+            let is_first = self.table().begin_to_end(&pod.0, pod.1);
+            let written = keeper.end(vec![Ending::of(pod)], AssumptionEnd::Released, None);
+            return Ok((is_first, written));
+        }
         let n_released = self.end(std::slice::from_ref(&pod), AssumptionEnd::Released);
-        Ok(n_released > 0)
+        Ok((n_released > 0, Written::default()))
     }
 
-    /// Ends assumptions whose callers did not receive the response.
-    pub(crate) fn give_back(&self, pods: &[(PodKey, u64, AssumptionStamp)]) {
-        self.end(pods, AssumptionEnd::Undelivered);
+    /// Ends assumptions whose callers did not receive the response; a retry of `request` waits for that.
+    pub(crate) fn give_back(
+        &self,
+        pods: Vec<(PodKey, u64, AssumptionStamp)>,
+        request: Option<Arc<InProgress>>,
+    ) {
+        match self.keeper.get() {
+            Some(keeper) => {
+                let mut table = self.table();
+                for (key, token, _) in &pods {
+                    table.begin_to_end(key, *token);
+                }
+                drop(table);
+                let pods = pods.into_iter().map(Ending::of).collect();
+                // Nobody waits for it.
+                drop(keeper.end(pods, AssumptionEnd::Undelivered, request));
+            }
+            None => drop(self.end(&pods, AssumptionEnd::Undelivered)),
+        }
     }
 
     /// Whether the time of an assumption is over.
@@ -192,7 +294,7 @@ impl Assumptions {
         self.table().is_any_due(now)
     }
 
-    /// Ends the assumptions whose time is over; returns their number.
+    /// Ends the assumptions whose time is over; returns their number. Where they are kept, they end once that is written.
     pub(crate) fn expire(&self, now: Instant) -> usize {
         let mut n_expired = 0;
         loop {
@@ -202,7 +304,16 @@ impl Assumptions {
             }
             let due: Vec<_> =
                 due.into_iter().map(|(key, entry)| (key, entry.token, entry.stamp)).collect();
-            n_expired += self.end(&due, AssumptionEnd::Expired);
+            n_expired += match self.keeper.get() {
+                Some(keeper) => {
+                    let n_due = due.len();
+                    let due = due.into_iter().map(Ending::of).collect();
+                    // Nobody waits for it.
+                    drop(keeper.end(due, AssumptionEnd::Expired, None));
+                    n_due
+                }
+                None => self.end(&due, AssumptionEnd::Expired),
+            };
         }
     }
 
@@ -211,18 +322,22 @@ impl Assumptions {
         self.table().len() > 2 * self.cluster.snapshot().n_assumed() + MAX_ENDED
     }
 
-    /// Forgets assumptions that feeds or deletions have ended, once there are many of them.
+    /// Forgets assumptions that feeds or deletions have ended.
     pub(crate) fn forget_ended(&self) {
-        if !self.are_many_ended() {
-            return;
-        }
         let held = self.table().held();
         for held in held.chunks(HOLD) {
             let pods: Vec<_> = held.iter().map(|(key, stamp, _)| (key.clone(), *stamp)).collect();
             let still = self.cluster.still_assumed(&pods);
+            let ended = held.iter().zip(still).filter(|(_, still)| !still);
+            let ended: Vec<_> = ended.map(|((key, _, token), _)| (key, *token)).collect();
             let mut table = self.table();
-            for ((key, _, token), _) in held.iter().zip(still).filter(|(_, still)| !still) {
-                table.remove(key, *token);
+            ended.iter().for_each(|(key, token)| table.remove(key, *token));
+            drop(table);
+            if let Some(keeper) = self.keeper.get().filter(|_| !ended.is_empty()) {
+                let gone = |(_, token)| Ending { token, assumed: None };
+                let gone = ended.into_iter().map(gone).collect();
+                // Nobody waits for it.
+                drop(keeper.end(gone, AssumptionEnd::Released, None));
             }
         }
     }
@@ -294,6 +409,15 @@ impl Assumptions {
         n_ended
     }
 
+    /// Takes pods out of the cluster whose end is written.
+    fn finish(&self, pods: &[Ending], reason: AssumptionEnd) {
+        let assumed = pods.iter().filter_map(|Ending { token, assumed }| {
+            let (key, stamp) = assumed.clone()?;
+            Some((key, *token, stamp))
+        });
+        self.end(&assumed.collect::<Vec<_>>(), reason);
+    }
+
     /// Locks the table for short changes, each of which leaves it whole.
     fn table(&self) -> MutexGuard<'_, Table> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
@@ -316,6 +440,13 @@ fn find(named: &Named, standing: PodStanding, table: &Table) -> Result<Found, As
     }
 }
 
+impl Ending {
+    /// The end of a pod that is assumed.
+    fn of((key, token, stamp): (PodKey, u64, AssumptionStamp)) -> Ending {
+        Ending { token, assumed: Some((key, stamp)) }
+    }
+}
+
 impl Entry {
     fn assumption(&self, now: Instant) -> wire::Assumption {
         let left = self.until.map(|until| until.saturating_duration_since(now));
@@ -330,3 +461,5 @@ pub(crate) fn assumption(token: u64, time_left: Option<Duration>) -> wire::Assum
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod keeping_tests;

@@ -59,12 +59,13 @@ pub(crate) fn tie_break(
 
 /// Compiles a pod to be placed, and finds the profile that its `spec.schedulerName` names (S-Q-2).
 ///
-/// Field paths start inside the pod. Refused are a missing or malformed pod, one that is being deleted (S-Q-9) or has
+/// Where `keeps_object` is set, the compiled pod has its object. Field paths start inside the pod. Refused are a missing or malformed pod, one that is being deleted (S-Q-9) or has
 /// ended (S-Q-1), and one of a scheduler that is not configured here.
 pub(crate) fn pod_to_place<'s>(
     cluster: &Cluster,
     profiles: &'s Profiles,
     pod: Option<&core_v1::Pod>,
+    keeps_object: bool,
 ) -> Result<(engine::Pod, &'s Policy), CallError> {
     let pod = pod.ok_or_else(|| CallError::field("pod", "must be set"))?;
     unset::check_pod(pod)?;
@@ -81,7 +82,10 @@ pub(crate) fn pod_to_place<'s>(
             format!("a pod that is `{phase}` is not placed"),
         ));
     }
-    let compiled = cluster.compile_pod(pod)?;
+    let compiled = match keeps_object {
+        true => cluster.compile_kept_pod(pod)?,
+        false => cluster.compile_pod(pod)?,
+    };
     let scheduler_name = pod.spec.as_ref().map_or("", |spec| &*spec.scheduler_name);
     let policy = profiles.of_scheduler(scheduler_name);
     let policy = policy.map_err(|reason| CallError::field("spec.schedulerName", reason))?;
@@ -221,7 +225,7 @@ pub(crate) fn decision(decision: engine::Decision) -> wire::Decision {
     }
 }
 
-fn assigned_devices(devices: &engine::AssignedDevices) -> wire::AssignedDevices {
+pub(crate) fn assigned_devices(devices: &engine::AssignedDevices) -> wire::AssignedDevices {
     let claim = |assigned: &engine::AssignedClaim| wire::ClaimAllocation {
         claim: assigned.claim.to_string(),
         allocation: Some(assigned.allocation.clone()),
@@ -265,7 +269,7 @@ pub(crate) fn node_refusal(refusal: engine::NodeRefusal) -> wire::NodeRejection 
 }
 
 /// Volume bindings of a placement; `None` if the pod has no claim to bind or provision.
-fn volume_bindings(volumes: engine::VolumeBindings) -> Option<wire::VolumeBindings> {
+pub(crate) fn volume_bindings(volumes: engine::VolumeBindings) -> Option<wire::VolumeBindings> {
     if volumes == engine::VolumeBindings::default() {
         return None;
     }

@@ -1,7 +1,9 @@
 //! Delivery: whether a response has reached its caller. What was assumed and nominated for a response that does not is
 //! undone.
 
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use berth_engine::{AssumptionStamp, Decision, Outcome, PodKey};
@@ -9,7 +11,7 @@ use berth_proto::berth_v1 as wire;
 use tokio::runtime::Handle;
 
 use super::access::Access;
-use super::assumptions::{HeldPod, assumption};
+use super::assumptions::{HeldPod, Written, assumption};
 use super::convert::{self, Mode};
 use super::error::CallError;
 use super::response_cache::{self, InProgress};
@@ -58,7 +60,11 @@ impl AssumeTerms {
 
 /// Changes made for a response that its caller has not received: dropped before [`Undelivered::delivered`], they are
 /// undone.
-pub(crate) struct Undelivered(Option<Changes>);
+pub(crate) struct Undelivered {
+    changes: Option<Changes>,
+    /// The caller may hear of the changes once they are written.
+    written: Written,
+}
 
 /// A response, or a part of one, with the guard of what it has changed.
 pub(crate) type Guarded<T> = (T, Option<Undelivered>);
@@ -70,7 +76,7 @@ struct Changes {
     /// Pods that were nominated, with their uids.
     nominated: Vec<(PodKey, Arc<str>)>,
     /// Dropped last: a retry of the request begins once its changes are undone.
-    _request: Option<Arc<InProgress>>,
+    request: Option<Arc<InProgress>>,
 }
 
 /// The pods that were assumed.
@@ -99,20 +105,26 @@ impl Held {
         now: Instant,
     ) -> Held {
         let assumed = decisions.filter_map(|decision| match &decision.outcome {
-            Outcome::Placed(placement) => Some((decision, placement.stamp?)),
+            Outcome::Placed(placement) => Some((decision, placement, placement.stamp?)),
             Outcome::Unschedulable(_) | Outcome::Gated { .. } => None,
         });
-        let mut next = None;
+        let (mut next, mut written) = (None, Written::default());
         let pods = if target.is_hypothetical() {
-            let pod = |(decision, _): (&Decision, _)| (decision.pod.clone(), decision.uid.clone());
+            let pod =
+                |(decision, ..): (&Decision, _, _)| (decision.pod.clone(), decision.uid.clone());
             Pods::InSession(assumed.map(pod).collect())
         } else {
-            let held: Vec<HeldPod> =
-                assumed.map(|(pod, stamp)| HeldPod { key: pod.pod.clone(), stamp }).collect();
-            let first = match held.is_empty() {
-                true => 0,
-                false => state.assumptions.record(&held, &terms.user, terms.ttl, now),
-            };
+            let held = assumed.map(|(decision, placement, stamp)| HeldPod {
+                key: decision.pod.clone(),
+                stamp,
+                volumes: placement.volumes.clone(),
+                devices: placement.devices.clone(),
+            });
+            let held: Vec<HeldPod> = held.collect();
+            let mut first = 0;
+            if !held.is_empty() {
+                (first, written) = state.assumptions.record(&held, &terms.user, terms.ttl, now);
+            }
             next = Some((first, terms.ttl));
             let pods = held.into_iter().zip(first..);
             Pods::Live(pods.map(|(pod, token)| (pod.key, token, pod.stamp)).collect())
@@ -122,9 +134,11 @@ impl Held {
             target,
             pods,
             nominated,
-            _request: terms.request.clone(),
+            request: terms.request.clone(),
         };
-        Held { undelivered: (changes.n_pods() > 0).then(|| Undelivered(Some(changes))), next }
+        let has_changed = changes.n_pods() > 0;
+        let undelivered = has_changed.then(|| Undelivered { changes: Some(changes), written });
+        Held { undelivered, next }
     }
 
     /// Writes the assumption into the decision of an assumed pod. Called for all decisions, in order.
@@ -149,21 +163,36 @@ impl Held {
 }
 
 impl Undelivered {
+    /// Waits until the changes are written; only then the caller may have the response.
+    ///
+    /// # Errors
+    /// [`CallError::NotGranted`]: they are undone.
+    pub(crate) async fn written(changes: Option<Self>) -> Result<Option<Self>, CallError> {
+        let Some(mut changes) = changes else { return Ok(None) };
+        (&mut changes.written).await?;
+        Ok(Some(changes))
+    }
+
+    /// Polls like [`Undelivered::written`].
+    pub(crate) fn poll_written(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), CallError>> {
+        Pin::new(&mut self.written).poll(cx)
+    }
+
     /// Records that the caller has the response: the changes stay.
     pub(crate) fn delivered(mut self) {
-        self.0 = None;
+        self.changes = None;
     }
 
     /// Undoes the changes of several responses together.
     pub(crate) fn give_back_all(unwanted: Vec<Undelivered>) {
-        let changes = unwanted.into_iter().filter_map(|mut one| one.0.take()).collect();
+        let changes = unwanted.into_iter().filter_map(|mut one| one.changes.take()).collect();
         give_back(changes);
     }
 }
 
 impl Drop for Undelivered {
     fn drop(&mut self) {
-        if let Some(changes) = self.0.take() {
+        if let Some(changes) = self.changes.take() {
             give_back(vec![changes]);
         }
     }
@@ -189,9 +218,9 @@ impl Changes {
             n_pods = self.n_pods(),
             "a response did not reach its caller: the pods assumed or nominated for it are given back"
         );
-        match &self.pods {
-            Pods::Live(pods) => self.state.assumptions.give_back(pods),
-            Pods::InSession(pods) => self.target.take_back_in_session(pods),
+        match self.pods {
+            Pods::Live(pods) => self.state.assumptions.give_back(pods, self.request.clone()),
+            Pods::InSession(pods) => self.target.take_back_in_session(&pods),
         }
         self.target.withdraw(&self.nominated);
     }

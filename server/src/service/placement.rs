@@ -22,6 +22,7 @@ use crate::service::convert::{self, Mode};
 use crate::service::named;
 use crate::service::{
     Access, AssumeTerms, CallContext, CallError, Cancel, Deadline, Guarded, Held, State, Target,
+    Undelivered,
 };
 use crate::telemetry::PlaceMethod;
 
@@ -55,6 +56,7 @@ pub(crate) async fn place(
         Box::pin(decide_on_pool(state.clone(), target, request, terms, call.deadline)).await
     };
     let (decision, undelivered) = decided?;
+    let undelivered = Undelivered::written(undelivered).await?;
     call.delivery.hold(undelivered);
     Ok(PlaceResponse { decision: Some(decision), admission })
 }
@@ -81,6 +83,7 @@ pub(crate) async fn place_batch(
         })
         .await?;
     let (response, undelivered) = decided?;
+    let undelivered = Undelivered::written(undelivered).await?;
     call.delivery.hold(undelivered);
     Ok(response)
 }
@@ -137,8 +140,9 @@ fn decide(
 ) -> Result<Guarded<Decision>, CallError> {
     let mode = convert::mode(request.mode)?;
     let tie_break = convert::tie_break(request.tie_break.as_ref(), state.tie_break)?;
+    let keeps = state.keeps_objects(mode);
     let (pod, policy) =
-        convert::pod_to_place(&state.cluster, &state.profiles, request.pod.as_deref())
+        convert::pod_to_place(&state.cluster, &state.profiles, request.pod.as_deref(), keeps)
             .inspect_err(|_| state.metrics.count_refused(1))?;
     let request =
         engine::PlaceRequest { pod: &pod, policy, tie_break, now: Some(clock::unix_seconds()) };
@@ -178,7 +182,7 @@ fn explain_now(
     let (profiles, admit) = (&state.profiles, request.admit);
     let admission = admission::admit(target, profiles, Some(&mut asked.pod), admit)?;
     let tie_break = convert::tie_break(request.tie_break.as_ref(), state.tie_break)?;
-    let (pod, policy) = convert::pod_to_place(&state.cluster, profiles, Some(&asked.pod))?;
+    let (pod, policy) = convert::pod_to_place(&state.cluster, profiles, Some(&asked.pod), false)?;
     let started = clock::now();
     let asking =
         engine::PlaceRequest { pod: &pod, policy, tie_break, now: Some(clock::unix_seconds()) };

@@ -83,8 +83,9 @@ fn preempt_now(
     let (asked, admission) = admitted(state, target, pod, key.as_ref(), admit)?;
     let tie_break = convert::tie_break(tie_break.as_ref(), state.tie_break)?;
     let options = convert::preempt_options(options.as_ref(), "options")?;
-    let (pod, policy) = convert::pod_to_place(&state.cluster, &state.profiles, Some(&asked.pod))
-        .inspect_err(|_| state.metrics.count_refused(1))?;
+    let (pod, policy) =
+        convert::pod_to_place(&state.cluster, &state.profiles, Some(&asked.pod), false)
+            .inspect_err(|_| state.metrics.count_refused(1))?;
     let started = clock::now();
     let cancelled = || cancel.is_cancelled();
     let now = Some(clock::unix_seconds());
@@ -136,8 +137,9 @@ fn list_candidates_now(
     let (asked, admission) = admitted(state, target, pod, key.as_ref(), admit)?;
     let tie_break = convert::tie_break(tie_break.as_ref(), state.tie_break)?;
     let options = convert::preempt_options(options.as_ref(), "options")?;
-    let (pod, policy) = convert::pod_to_place(&state.cluster, &state.profiles, Some(&asked.pod))
-        .inspect_err(|_| state.metrics.count_refused(1))?;
+    let (pod, policy) =
+        convert::pod_to_place(&state.cluster, &state.profiles, Some(&asked.pod), false)
+            .inspect_err(|_| state.metrics.count_refused(1))?;
     let started = clock::now();
     let cancelled = || cancel.is_cancelled();
     let now = Some(clock::unix_seconds());

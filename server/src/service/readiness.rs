@@ -2,6 +2,7 @@
 
 use super::state::State;
 use crate::apiserver::leadership::Leadership;
+use crate::feed::NotReady;
 use crate::{clock, escape};
 
 /// A check: its name, and a note or the reason why it failed.
@@ -15,11 +16,13 @@ pub(crate) fn readiness(state: &State) -> Vec<Check> {
             state.freshness.check_decidable().map(|()| None).map_err(|reason| reason.to_string())
         }
     };
+    let restoring = state.freshness.check_decidable().err().filter(|it| *it == NotReady::Restoring);
     let contradictions = contradictions(state.cluster.snapshot().n_contradictions());
     let drain =
         if *state.draining.borrow() { Err("the server is draining".to_owned()) } else { Ok(None) };
     let mut checks =
         vec![("feed", feed), ("contradictions", contradictions.map(|()| None)), ("drain", drain)];
+    checks.extend(restoring.map(|reason| ("reservations", Err(reason.to_string()))));
     checks.extend(state.audit.fault().map(|reason| ("audit", Err(reason.to_string()))));
     // The ledger's fault is only a note: a server that cannot grant still places pods.
     checks.extend(state.grants.fault().map(|reason| ("ledger", Ok(Some(ledger(&reason))))));

@@ -5,8 +5,8 @@
 //! Only `OK` is remembered: a call with any other status has changed nothing, so a retry does no harm.
 //!
 //! The cache is in memory and does not survive a restart. Neither does the state that its responses describe, except
-//! the ledger's grants: those compare and swap on what the caller knew before, so a repeated request grants again what
-//! is held already, or names the holder.
+//! what is in the ledger. Grants compare and swap on what the caller knew before, so a repeated request grants again what
+//! is held already, or names the holder. A repeated request to assume a pod is told that the pod is on a node already.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hasher as _};

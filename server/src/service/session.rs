@@ -14,7 +14,7 @@ use berth_proto::berth_v1::{
 
 use prost::Message;
 
-use super::assumptions::{HeldPod, assumption};
+use super::assumptions::{HeldPod, Written, assumption};
 use super::cluster::delta;
 use super::session_table::InUse;
 use crate::clock;
@@ -112,6 +112,7 @@ pub(crate) async fn commit(
     state.check_not_draining()?;
     let shared = state.clone();
     let user = call.access.caller().user.clone();
+    let assumptions = state.assumptions.clone();
     let commit = move |_: &Cancel| {
         let _busy = shared.long_write();
         let committed = shared.cluster.commit(session.cluster());
@@ -123,8 +124,15 @@ pub(crate) async fn commit(
             ttl,
         ))
     };
-    state.pool.run(call.deadline, commit).await?
+    let (response, held, written) = state.pool.run(call.deadline, commit).await??;
+    // What is not written does not stay; the session has been committed all the same.
+    written.await.inspect_err(|_| assumptions.give_back(held, None))?;
+    Ok(response)
 }
+
+/// The response to a commit, the pods that it has assumed, and whether they are written.
+type Answer =
+    (SessionServiceCommitResponse, Vec<(engine::PodKey, u64, engine::AssumptionStamp)>, Written);
 
 /// Records the assumptions of a commit, whose time begins now.
 fn committed_response(
@@ -132,22 +140,30 @@ fn committed_response(
     committed: Committed,
     user: &Arc<str>,
     ttl: Option<Duration>,
-) -> SessionServiceCommitResponse {
+) -> Answer {
     let Committed { generation, n_assumed, n_nominated, assumed, stamp } = committed;
-    let held: Vec<HeldPod> =
-        assumed.iter().map(|pod| HeldPod { key: pod.key.clone(), stamp }).collect();
-    let first = state.assumptions.record(&held, user, ttl, clock::now());
+    let held = assumed.iter().map(|pod| HeldPod {
+        key: pod.key.clone(),
+        stamp,
+        volumes: pod.volumes.clone(),
+        devices: pod.devices.clone(),
+    });
+    let held: Vec<HeldPod> = held.collect();
+    let (first, written) = state.assumptions.record(&held, user, ttl, clock::now());
+    let held = held.into_iter().zip(first..).map(|(pod, token)| (pod.key, token, pod.stamp));
+    let held = held.collect();
     let pod = |(pod, token): (engine::CommittedPod, u64)| wire::CommittedPod {
         pod: Some(convert::pod_key(&pod.key, &pod.uid)),
         node_name: pod.node.to_string(),
         assumption: Some(assumption(token, ttl)),
     };
-    SessionServiceCommitResponse {
+    let response = SessionServiceCommitResponse {
         generation: generation.get(),
         n_assumed_pods: saturate(n_assumed),
         n_nominated_pods: saturate(n_nominated),
         assumed_pods: assumed.into_iter().zip(first..).map(pod).collect(),
-    }
+    };
+    (response, held, written)
 }
 
 /// Closes a session.

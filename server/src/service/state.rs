@@ -6,7 +6,8 @@ use berth_engine::{Cluster, TieBreak};
 use tokio::sync::watch;
 
 use super::access::Access;
-use super::assumptions::Assumptions;
+use super::assumptions::{Assumptions, Kept, RestoreError};
+use super::convert::Mode;
 use super::error::CallError;
 use super::fences::Fences;
 use super::force_deletion::ForceDeletion;
@@ -57,7 +58,7 @@ pub(crate) struct State {
     pub(crate) watchers: Watchers,
     pub(crate) sessions: SessionTable,
     /// Assumed pods of the live cluster, their tokens and times to live.
-    pub(crate) assumptions: Assumptions,
+    pub(crate) assumptions: Arc<Assumptions>,
     pub(crate) freshness: Arc<Freshness>,
     long_writes: LongWrites,
     pub(crate) pool: Pool,
@@ -126,7 +127,7 @@ impl State {
         );
         State {
             cluster,
-            assumptions,
+            assumptions: Arc::new(assumptions),
             profiles,
             tie_break,
             limits,
@@ -178,6 +179,14 @@ impl State {
         force_deletion: ForceDeletion,
     ) -> State {
         State { fences: Arc::new(Fences::new(respects_fences)), force_deletion, ..self }
+    }
+
+    /// Keeps assumptions in the ledger from now on; returns those that it has of earlier runs. Blocks.
+    ///
+    /// # Errors
+    /// [`RestoreError`].
+    pub(crate) fn keep_assumptions(&self) -> Result<Kept, RestoreError> {
+        self.assumptions.keep_in(self.grants.ledger().clone())
     }
 
     /// Replaces the ledger, which is in memory by default.
@@ -239,6 +248,11 @@ impl State {
             return Ok(Target::Live(self.cluster.clone()));
         }
         Ok(Target::Session(self.sessions.get(session_id, access.caller(), clock::now())?))
+    }
+
+    /// Whether pods that are placed in this mode keep their objects, since an assumption may be written to the ledger.
+    pub(crate) fn keeps_objects(&self, mode: Mode) -> bool {
+        mode == Mode::Assume && self.assumptions.are_kept()
     }
 
     /// Whether a single decision on `cluster` may run on the reactor: not during a long write, which holds the lock

@@ -14,6 +14,7 @@ mod ledger_questions;
 mod log;
 mod manifests;
 mod replicas;
+mod reservations;
 mod serve;
 mod served;
 mod session_steps;

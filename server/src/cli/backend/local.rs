@@ -285,7 +285,7 @@ impl Local {
             .map(|entry| entry.pod.as_ref().map(manifest::name_of).unwrap_or_default())
             .collect();
         let (compiled, admissions) =
-            admission::compile(&self.cluster, &self.profiles, entries, true);
+            admission::compile(&self.cluster, &self.profiles, entries, true, false);
         match gang {
             Some(gang) => {
                 let answer = self.place_gang(&names, compiled, &gang)?;
@@ -455,7 +455,7 @@ impl Local {
     }
 
     fn compile(&self, pod: &core_v1::Pod) -> Result<(Pod, &Policy), CliError> {
-        convert::pod_to_place(&self.cluster, &self.profiles, Some(pod))
+        convert::pod_to_place(&self.cluster, &self.profiles, Some(pod), false)
             .map_err(|error| CliError::Request(error.to_string()))
     }
 }

@@ -53,7 +53,7 @@ pub(super) fn serve(
     let (decoded, queue) = mpsc::channel(QUEUE);
     let (answers, receiver) = mpsc::channel(QUEUE);
     tokio::spawn(read(state.clone(), call.held.clone(), requests, decoded));
-    let stream = Responses { receiver };
+    let stream = Responses { receiver, next: None };
     follow::spawn(async move {
         if let Err(status) = decide(&state, &call, queue, &answers).await {
             // A closed channel means that the client is gone, so the error has no receiver.
@@ -66,27 +66,52 @@ pub(super) fn serve(
 /// The responses on their way to the client. Those that it does not receive are given back.
 pub(crate) struct Responses {
     receiver: mpsc::Receiver<Result<Decided, Status>>,
+    /// The next response, while its changes are being written. Those behind it are being decided.
+    next: Option<Decided>,
 }
 
 impl Stream for Responses {
     type Item = ResponseItem;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<ResponseItem>> {
-        let decided = ready!(self.receiver.poll_recv(cx));
-        let answer = |Decided { answer, undelivered }| {
-            // The transport may pass on parts of it from now on, of which the client may use whole responses.
-            undelivered.into_iter().for_each(Undelivered::delivered);
-            answer
+        if self.next.is_none() {
+            match ready!(self.receiver.poll_recv(cx)) {
+                Some(Ok(decided)) => self.next = Some(decided),
+                Some(Err(status)) => return Poll::Ready(Some(Err(status))),
+                None => return Poll::Ready(None),
+            }
+        }
+        let changes = self.next.as_mut().and_then(|next| next.undelivered.as_mut());
+        let written = match changes {
+            Some(changes) => ready!(changes.poll_written(cx)),
+            None => Ok(()),
         };
-        Poll::Ready(decided.map(|decided| decided.map(answer)))
+        let answer = |Decided { answer, undelivered }| match written {
+            Ok(()) => {
+                // The transport may pass on parts of it from now on, of which the client may use whole responses.
+                undelivered.into_iter().for_each(Undelivered::delivered);
+                answer
+            }
+            // What it has assumed is given back here.
+            Err(error) => refused(answer, &error),
+        };
+        Poll::Ready(self.next.take().map(answer).map(Ok))
     }
+}
+
+/// The response with each of its results refused.
+fn refused(answer: PlaceStreamResponse, error: &CallError) -> PlaceStreamResponse {
+    let refuse = |_| convert::place_result(Err(error.clone()));
+    let results = answer.results.into_iter().map(refuse).collect();
+    PlaceStreamResponse { results, ..answer }
 }
 
 impl Drop for Responses {
     fn drop(&mut self) {
         self.receiver.close();
-        let unread = iter::from_fn(|| self.receiver.try_recv().ok());
-        let unread = unread.flatten().filter_map(|decided| decided.undelivered);
+        let next = self.next.take().into_iter();
+        let unread = next.chain(iter::from_fn(|| self.receiver.try_recv().ok()).flatten());
+        let unread = unread.filter_map(|decided| decided.undelivered);
         Undelivered::give_back_all(unread.collect());
     }
 }
@@ -226,7 +251,7 @@ mod tests {
         let (answers, receiver) = mpsc::channel(1);
         answers.send(Ok(decided)).await.unwrap();
         let holder = fixture::hold(&state, state.target_of("").unwrap());
-        drop(Responses { receiver });
+        drop(Responses { receiver, next: None });
         assert!(holder.let_go(), "it has waited for the lock");
         let given_back = async {
             while n_assumed() > 1 {

@@ -65,6 +65,12 @@ impl Table {
         self.note_deadline(key, token, until);
     }
 
+    /// Marks the assumption of this token as ending, if the pod still has it; returns whether it was not before.
+    pub(super) fn begin_to_end(&mut self, key: &PodKey, token: u64) -> bool {
+        let entry = self.entries.get_mut(key).filter(|entry| entry.token == token);
+        entry.is_some_and(|entry| !std::mem::replace(&mut entry.is_ending, true))
+    }
+
     /// Removes the assumption of this token, if the pod still has it.
     pub(super) fn remove(&mut self, key: &PodKey, token: u64) {
         if self.entries.get(key).is_some_and(|entry| entry.token == token) {

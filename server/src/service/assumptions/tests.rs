@@ -29,8 +29,9 @@ impl World {
         self.state.cluster.assume_on(pod.key(), pod.uid(), "n0", Some(&pod)).unwrap();
         let assumed = self.state.cluster.assumed_pods();
         let stamp = assumed.iter().find(|it| it.pod.key() == pod.key()).unwrap().stamp.unwrap();
-        let held = [HeldPod { key: pod.key().clone(), stamp }];
-        self.state.assumptions.record(&held, &"jane".into(), ttl, self.start)
+        let (volumes, devices) = (VolumeBindings::default(), None);
+        let held = [HeldPod { key: pod.key().clone(), stamp, volumes, devices }];
+        self.state.assumptions.record(&held, &"jane".into(), ttl, self.start).0
     }
 
     fn delete(&self, name: &str) {
@@ -58,6 +59,15 @@ impl World {
         let text = self.state.metrics.render(&self.state.cluster.snapshot(), 0, None);
         assert!(text.lines().any(|found| found == line), "no `{line}` in\n{text}");
     }
+}
+
+/// Node and whether the pod is still assumed, as the caller is told.
+fn told(renewed: Result<Renewed, AssumptionError>) -> Result<(Arc<str>, bool), AssumptionError> {
+    renewed.map(|Renewed { node, is_assumed, .. }| (node, is_assumed))
+}
+
+fn is_first(released: Result<(bool, Written), AssumptionError>) -> Result<bool, AssumptionError> {
+    released.map(|(is_first, _)| is_first)
 }
 
 fn named(name: &str, token: u64) -> Named {
@@ -109,14 +119,14 @@ fn tokens_grow_and_belong_to_one_assumption() {
     let pod = PodKey::new("default", "p");
     let other = AssumptionError::OtherToken { pod: pod.clone(), token: first };
     let late = named("p", first);
-    assert_eq!(assumptions.confirm(&late), Err(other.clone()));
-    assert_eq!(assumptions.extend(&late, None, world.start), Err(other.clone()));
-    assert_eq!(assumptions.release(&late), Err(other));
+    assert_eq!(told(assumptions.confirm(&late)), Err(other.clone()));
+    assert_eq!(told(assumptions.extend(&late, None, world.start)), Err(other.clone()));
+    assert_eq!(is_first(assumptions.release(&late)), Err(other));
     let wrong = Named { uid: "other".to_owned(), ..named("p", second) };
     let error = assumptions.confirm(&wrong).unwrap_err();
     assert_eq!(error.to_string(), "pod `default/p` has uid `uid-p`, not `other`");
     let right = Named { uid: "uid-p".to_owned(), ..wrong };
-    assert_eq!(assumptions.confirm(&right), Ok(("n0".into(), true)));
+    assert_eq!(told(assumptions.confirm(&right)), Ok(("n0".into(), true)));
     // A later server's tokens are greater than those of an earlier one.
     let later = World::new();
     assert!(later.assume("p", None) > second);
@@ -129,8 +139,8 @@ fn an_assumption_is_confirmed_extended_and_released() {
     let (a, b) =
         (named("a", world.assume("a", Some(TTL))), named("b", world.assume("b", Some(TTL))));
     for _ in 0..2 {
-        assert_eq!(assumptions.confirm(&a), Ok(("n0".into(), true)));
-        assert_eq!(assumptions.extend(&b, Some(TTL), world.at(30)), Ok(("n0".into(), true)));
+        assert_eq!(told(assumptions.confirm(&a)), Ok(("n0".into(), true)));
+        assert_eq!(told(assumptions.extend(&b, Some(TTL), world.at(30))), Ok(("n0".into(), true)));
     }
     assert_eq!(assumptions.expire(world.at(61)), 0);
     assert_eq!(world.assumed(), [("a".to_owned(), None), ("b".to_owned(), Some(90))]);
@@ -139,10 +149,11 @@ fn an_assumption_is_confirmed_extended_and_released() {
     assert!(assumptions.extend(&b, None, world.at(61)).is_ok());
     assert_eq!(assumptions.expire(world.at(200)), 1);
     let over = AssumptionError::Over { pod: a.key.clone() };
-    assert_eq!(assumptions.confirm(&a), Err(over.clone()));
-    assert_eq!(assumptions.extend(&a, None, world.at(200)), Err(over));
-    assert_eq!(assumptions.release(&a), Ok(false));
-    assert_eq!((assumptions.release(&b), assumptions.release(&b)), (Ok(true), Ok(false)));
+    assert_eq!(told(assumptions.confirm(&a)), Err(over.clone()));
+    assert_eq!(told(assumptions.extend(&a, None, world.at(200))), Err(over));
+    assert_eq!(is_first(assumptions.release(&a)), Ok(false));
+    assert_eq!(is_first(assumptions.release(&b)), Ok(true));
+    assert_eq!(is_first(assumptions.release(&b)), Ok(false));
     assert_eq!(world.assumed(), []);
     world.counts("berth_assumptions_kept_total{call=\"confirm\"} 2");
     world.counts("berth_assumptions_kept_total{call=\"extend\"} 4");
@@ -156,8 +167,8 @@ fn a_feed_may_be_faster_than_the_caller() {
     let assumptions = &world.state.assumptions;
     let pod = named("p", world.assume("p", Some(TTL)));
     world.report("p");
-    assert_eq!(assumptions.confirm(&pod), Ok(("n0".into(), false)));
-    assert_eq!(assumptions.extend(&pod, None, world.start), Ok(("n0".into(), false)));
+    assert_eq!(told(assumptions.confirm(&pod)), Ok(("n0".into(), false)));
+    assert_eq!(told(assumptions.extend(&pod, None, world.start)), Ok(("n0".into(), false)));
     let error = assumptions.release(&pod).unwrap_err().to_string();
     assert_eq!(error, "a feed has reported pod `default/p` on node `n0`: only a feed removes it");
     assert_eq!(world.state.cluster.snapshot().n_pods(), 1);
@@ -189,7 +200,7 @@ fn ended_assumptions_are_forgotten() {
     assert!(assumptions.are_many_ended());
     assumptions.forget_ended();
     assert_eq!(assumptions.table().len(), 1);
-    assert_eq!(assumptions.release(&named("kept", kept)), Ok(true));
+    assert_eq!(is_first(assumptions.release(&named("kept", kept))), Ok(true));
 }
 
 #[test]

@@ -138,7 +138,7 @@ fn expand<'s>(
         .unzip();
     let keys: Vec<Option<wire::PodKey>> = target.iter().map(key).collect();
     let (mut tried, mut results) = (Vec::new(), Vec::new());
-    let (compiled, admissions) = admission::compile(cluster, profiles, target, admit);
+    let (compiled, admissions) = admission::compile(cluster, profiles, target, admit, false);
     for (((compiled, replicas), hint), key) in compiled.into_iter().zip(hints).zip(keys) {
         match compiled {
             Ok((pod, policy)) => {

@@ -46,7 +46,7 @@ pub(crate) fn headroom(
     };
     let mut template = template(named::as_it_is(cluster, pod, key.as_ref())?);
     let admission = admission::admit(cluster, profiles, Some(&mut template), admit)?;
-    let (pod, policy) = convert::pod_to_place(cluster, profiles, Some(&template))?;
+    let (pod, policy) = convert::pod_to_place(cluster, profiles, Some(&template), false)?;
     let headroom = cluster.headroom(&engine::HeadroomRequest {
         pod: &pod,
         policy,

@@ -72,7 +72,7 @@ pub(crate) fn simulate(
     } = request;
     let groups = groups(cluster, node_groups)?;
     let limits = compile_limits(limits.unwrap_or_default())?;
-    let (compiled, admissions) = admission::compile(cluster, profiles, entries, admit);
+    let (compiled, admissions) = admission::compile(cluster, profiles, entries, admit, false);
     let pods = Pods::of(compiled)?;
     // Never read if there are no pods.
     let unread = Policy::default();

@@ -186,7 +186,7 @@ impl Asker<'_> {
     }
 
     fn compiled(&self, waiting: &Waiting) -> Result<(Pod, &Policy), CallError> {
-        convert::pod_to_place(self.cluster, self.profiles, Some(&waiting.object))
+        convert::pod_to_place(self.cluster, self.profiles, Some(&waiting.object), false)
     }
 
     fn to_wire(

@@ -9,7 +9,7 @@ use berth_proto::berth_v1::{
 };
 
 use crate::clock;
-use crate::service::assumptions::{Listed, ListedHold, Named, assumption};
+use crate::service::assumptions::{Listed, ListedHold, Named, Renewed, assumption};
 use crate::service::cluster::page;
 use crate::service::{CallContext, CallError, Cancel, State, convert};
 
@@ -23,10 +23,12 @@ pub(crate) async fn confirm(
     request: ConfirmRequest,
 ) -> Result<ConfirmResponse, CallError> {
     let named = named(request.pod, request.token)?;
+    state.freshness.check_restored()?;
     let shared = state.clone();
     let job = move |_: &Cancel| shared.assumptions.confirm(&named);
-    let (node, assumed) = state.pool.run(call.deadline, job).await??;
-    Ok(ConfirmResponse { node_name: node.to_string(), assumed })
+    let Renewed { node, is_assumed, written } = state.pool.run(call.deadline, job).await??;
+    written.await?;
+    Ok(ConfirmResponse { node_name: node.to_string(), assumed: is_assumed })
 }
 
 /// Gives an assumed pod a new time to live.
@@ -40,9 +42,11 @@ pub(crate) async fn extend(
 ) -> Result<ExtendResponse, CallError> {
     let ttl = state.assumptions.ttl("ttl_ms", request.ttl_ms)?;
     let named = named(request.pod, request.token)?;
+    state.freshness.check_restored()?;
     let shared = state.clone();
     let job = move |_: &Cancel| shared.assumptions.extend(&named, ttl, clock::now());
-    let (node, is_assumed) = state.pool.run(call.deadline, job).await??;
+    let Renewed { node, is_assumed, written } = state.pool.run(call.deadline, job).await??;
+    written.await?;
     let assumption = is_assumed.then(|| assumption(request.token, ttl));
     Ok(ExtendResponse { node_name: node.to_string(), assumption })
 }
@@ -57,21 +61,24 @@ pub(crate) async fn release(
     request: ReleaseRequest,
 ) -> Result<ReleaseResponse, CallError> {
     let named = named(request.pod, request.token)?;
+    state.freshness.check_restored()?;
     let shared = state.clone();
     let job = move |_: &Cancel| shared.assumptions.release(&named);
-    let released = state.pool.run(call.deadline, job).await??;
+    let (released, written) = state.pool.run(call.deadline, job).await??;
+    written.await?;
     Ok(ReleaseResponse { released })
 }
 
 /// One page of assumed pods.
 ///
 /// # Errors
-/// A bad page token, a caller that is gone.
+/// A bad page token, a caller that is gone, reservations that are still to be restored.
 pub(crate) async fn list(
     state: &Arc<State>,
     call: CallContext,
     request: ListAssumedRequest,
 ) -> Result<ListAssumedResponse, CallError> {
+    state.freshness.check_restored()?;
     let shared = state.clone();
     state.pool.run(call.deadline, move |_| list_now(&shared, &request)).await?
 }

@@ -84,7 +84,8 @@ fn decide(
 ) -> Result<Decided, CallError> {
     check_size(&entries, state.limits.max_pods_per_request)?;
     let Terms { mode, tie_break, method, admit } = terms;
-    let (compiled, admissions) = admission::compile(target, &state.profiles, entries, admit);
+    let (compiled, admissions) =
+        admission::compile(target, &state.profiles, entries, admit, state.keeps_objects(mode));
     let (n_pods, _) = entries::count(&compiled);
     let assumes = mode == Mode::Assume;
     if assumes {

@@ -29,9 +29,11 @@ pub(crate) fn compile<'s>(
     cluster: &Cluster,
     profiles: &'s Profiles,
     entries: Vec<BatchEntry>,
+    keep_objects: bool,
 ) -> Vec<Compiled<'s>> {
     let compile_one = |entry: BatchEntry| {
-        (convert::pod_to_place(cluster, profiles, entry.pod.as_ref()), entry.replicas)
+        let pod = convert::pod_to_place(cluster, profiles, entry.pod.as_ref(), keep_objects);
+        (pod, entry.replicas)
     };
     if entries.len() < MANY_ENTRIES {
         entries.into_iter().map(compile_one).collect()
@@ -237,7 +239,7 @@ mod tests {
         fixture::run(&state.cluster, &fixture::pod("there", "3", 0), "n0");
         let before = state.cluster.snapshot().generation();
         let entries = pods.iter().map(|pod| fixture::entry(pod, 1)).collect();
-        let compiled = compile(&state.cluster, &state.profiles, entries);
+        let compiled = compile(&state.cluster, &state.profiles, entries, false);
         let terms =
             Terms { mode: Mode::DryRun, tie_break: TieBreak::Lexicographic, cancelled: &|| false };
         let results = decide(&state.cluster, compiled, terms);

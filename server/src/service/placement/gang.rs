@@ -25,10 +25,13 @@ pub(crate) fn place_batch(
     cancel: &Cancel,
 ) -> Result<Guarded<PlaceBatchResponse>, CallError> {
     let PlaceBatchRequest { entries, mode, tie_break, gang, admit, .. } = request;
-    let assume = convert::mode(mode)? == Mode::Assume;
+    let mode = convert::mode(mode)?;
+    let assume = mode == Mode::Assume;
     let tie_break = convert::tie_break(tie_break.as_ref(), state.tie_break)?;
     let n_pods = batch::check_size(&entries, state.limits.max_pods_per_request)?;
-    let (compiled, admissions) = admission::compile(&target, &state.profiles, entries, admit);
+    let keeps = state.keeps_objects(mode);
+    let (compiled, admissions) =
+        admission::compile(&target, &state.profiles, entries, admit, keeps);
     let (pods, policy) = members(compiled).inspect_err(|_| state.metrics.count_refused(n_pods))?;
     let gang = gang.map(|gang| convert::gang(&gang, pods.len())).transpose()?;
     if assume {

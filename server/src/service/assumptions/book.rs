@@ -1,0 +1,185 @@
+//! The records of assumptions as they are to be in the ledger, and what of that may not be there yet. Plain data.
+
+use std::collections::BTreeMap;
+use std::mem;
+use std::time::Duration;
+
+use super::record::{self, NewRecord, Standing};
+use crate::ledger::{Key, Transaction};
+
+/// The records with pods that have not ended.
+#[derive(Debug, Default)]
+pub(super) struct Book {
+    /// Standings of each record's pods, by the token of its first one.
+    records: BTreeMap<u64, Vec<Standing>>,
+    /// Keys whose value in the ledger is not certain to be this one; `None` for a key that must not be there.
+    unsure: BTreeMap<Key, Option<Vec<u8>>>,
+    n_unsure_bytes: usize,
+}
+
+impl Book {
+    /// Adds records of pods with this time to live.
+    pub(super) fn add(&mut self, records: Vec<NewRecord>, ttl: Option<Duration>) {
+        for NewRecord { first, n_pods, body } in records {
+            self.set(Key::reservation(first), Some(body));
+            self.put(first, vec![Standing { has_ended: false, ttl }; n_pods]);
+        }
+    }
+
+    /// Takes over a record that the ledger has.
+    pub(super) fn adopt(&mut self, first: u64, standings: Vec<Standing>) {
+        self.records.insert(first, standings);
+    }
+
+    /// Changes the time to live of a pod; one that has ended keeps none.
+    pub(super) fn set_ttl(&mut self, token: u64, ttl: Option<Duration>) {
+        self.change(token, |standing| standing.ttl = ttl);
+    }
+
+    /// Ends a pod. The record goes with its last one.
+    pub(super) fn end(&mut self, token: u64) {
+        self.change(token, |standing| standing.has_ended = true);
+    }
+
+    /// Forgets records that the ledger has refused.
+    pub(super) fn withdraw(&mut self, firsts: &[u64]) {
+        for &first in firsts {
+            self.records.remove(&first);
+            for key in [Key::reservation(first), Key::reservation_state(first)] {
+                if let Some(Some(value)) = self.unsure.remove(&key) {
+                    self.n_unsure_bytes -= value.len();
+                }
+            }
+        }
+    }
+
+    /// Whether the ledger may have something else.
+    pub(super) fn is_unsure(&self) -> bool {
+        !self.unsure.is_empty()
+    }
+
+    /// Number of keys, and of bytes of their values, that are to be written.
+    pub(super) fn n_unsure(&self) -> (usize, usize) {
+        (self.unsure.len(), self.n_unsure_bytes)
+    }
+
+    /// The transaction that makes the ledger certain.
+    pub(super) fn transaction(&self) -> Transaction {
+        let writes = self.unsure.iter().map(|(key, value)| (key.clone(), value.clone()));
+        Transaction { writes: writes.collect(), ..Transaction::default() }
+    }
+
+    /// Takes note that the transaction was committed, after which nothing was changed.
+    pub(super) fn settle(&mut self) {
+        mem::take(&mut self.unsure);
+        self.n_unsure_bytes = 0;
+    }
+
+    fn change(&mut self, token: u64, change: impl FnOnce(&mut Standing)) {
+        let Some((&first, standings)) = self.records.range_mut(..=token).next_back() else {
+            return;
+        };
+        let index = usize::try_from(token - first).ok();
+        let standing = index.and_then(|index| standings.get_mut(index));
+        let Some(standing) = standing.filter(|standing| !standing.has_ended) else { return };
+        change(standing);
+        let standings = mem::take(standings);
+        if standings.iter().all(|standing| standing.has_ended) {
+            self.records.remove(&first);
+            self.set(Key::reservation(first), None);
+            self.set(Key::reservation_state(first), None);
+        } else {
+            self.put(first, standings);
+        }
+    }
+
+    fn put(&mut self, first: u64, standings: Vec<Standing>) {
+        self.set(Key::reservation_state(first), Some(record::encode(&standings)));
+        self.records.insert(first, standings);
+    }
+
+    fn set(&mut self, key: Key, value: Option<Vec<u8>>) {
+        self.n_unsure_bytes += value.as_ref().map_or(0, Vec::len);
+        if let Some(Some(old)) = self.unsure.insert(key, value) {
+            self.n_unsure_bytes -= old.len();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ledger::{Ledger as _, Memory, Revision};
+
+    fn records(sizes: &[(u64, usize)]) -> Vec<NewRecord> {
+        let record =
+            |&(first, n_pods): &(u64, usize)| NewRecord { first, n_pods, body: vec![7; 10] };
+        sizes.iter().map(record).collect()
+    }
+
+    fn commit(book: &mut Book, ledger: &Memory) {
+        ledger.commit(book.transaction()).unwrap();
+        book.settle();
+    }
+
+    fn keys(ledger: &Memory) -> Vec<String> {
+        let listed = ledger.list("").unwrap().into_iter();
+        listed.map(|(key, _)| key.as_str().replace("00000000000000000", "")).collect()
+    }
+
+    #[test]
+    fn a_record_goes_with_its_last_pod() {
+        let (mut book, ledger) = (Book::default(), Memory::new(Revision(0)));
+        book.add(records(&[(100, 2), (102, 1)]), None);
+        assert_eq!(book.n_unsure().0, 4);
+        commit(&mut book, &ledger);
+        let all = [
+            "reservation-state/100",
+            "reservation-state/102",
+            "reservation/100",
+            "reservation/102",
+        ];
+        assert_eq!(keys(&ledger), all);
+        book.end(101);
+        book.set_ttl(101, Some(Duration::from_secs(1)));
+        assert_eq!(book.n_unsure().0, 1, "only the state changes");
+        commit(&mut book, &ledger);
+        assert_eq!(keys(&ledger), all);
+        book.end(100);
+        book.end(100);
+        commit(&mut book, &ledger);
+        assert_eq!(keys(&ledger), ["reservation-state/102", "reservation/102"]);
+        for unknown in [0, 99, 100, 101, 103, u64::MAX] {
+            book.end(unknown);
+        }
+        assert!(!book.is_unsure());
+    }
+
+    #[test]
+    fn what_ends_before_it_is_written_is_removed_all_the_same() {
+        let (mut book, ledger) = (Book::default(), Memory::new(Revision(0)));
+        book.add(records(&[(100, 1)]), None);
+        // The outcome is in doubt: it may be there.
+        ledger.commit(book.transaction()).unwrap();
+        book.end(100);
+        commit(&mut book, &ledger);
+        assert_eq!(keys(&ledger), Vec::<String>::new());
+        assert_eq!(book.n_unsure(), (0, 0));
+    }
+
+    #[test]
+    fn refused_records_are_forgotten_and_others_are_not() {
+        let mut book = Book::default();
+        book.add(records(&[(100, 1)]), None);
+        book.settle();
+        book.add(records(&[(200, 3), (203, 1)]), None);
+        book.end(100);
+        book.withdraw(&[200, 203]);
+        let writes = book.transaction().writes;
+        let keys = [Key::reservation_state(100), Key::reservation(100)];
+        assert_eq!(writes, keys.map(|key| (key, None)));
+        assert_eq!(book.n_unsure(), (2, 0));
+        book.end(201);
+        assert_eq!(book.n_unsure(), (2, 0));
+    }
+}

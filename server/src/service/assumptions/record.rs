@@ -1,0 +1,228 @@
+//! Stored form of assumptions: what a ledger keeps of the pods that were assumed for a call, so that a server that is
+//! started again has them.
+//!
+//! The pods of a call are split into records of a bounded size. A record has two parts: its *body*, which never changes,
+//! and its *state*, which is small and is written again whenever a pod of it ends or gets another time to live.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use berth_engine::{self as engine, Pod, PodKey};
+use berth_proto::{berth_v1 as wire, core_v1};
+use prost::Message;
+
+use crate::clock;
+use crate::ledger::{Entry, Key, LedgerError};
+use crate::service::convert;
+
+/// Maximum number of pods in a record.
+const MAX_PODS: usize = 64;
+/// Number of bytes of objects from which a record takes no further one.
+const MAX_OBJECT_BYTES: usize = 16 << 10;
+
+/// A pod that was assumed, as it is to be stored.
+#[derive(Clone, Debug)]
+pub(super) struct Assumed {
+    pub(super) token: u64,
+    /// The pod, with its object.
+    pub(super) pod: Pod,
+    pub(super) node: Arc<str>,
+    pub(super) volumes: engine::VolumeBindings,
+    pub(super) devices: Option<Arc<engine::AssignedDevices>>,
+}
+
+/// A new record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct NewRecord {
+    /// Token of the first pod; those of the others follow.
+    pub(super) first: u64,
+    pub(super) n_pods: usize,
+    /// The encoded body.
+    pub(super) body: Vec<u8>,
+}
+
+/// What of a record may change.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Standing {
+    pub(super) has_ended: bool,
+    /// Time to live; `None` for none.
+    pub(super) ttl: Option<Duration>,
+}
+
+/// A pod of a record that was read.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Stored {
+    pub(super) token: u64,
+    pub(super) user: Arc<str>,
+    pub(super) standing: Standing,
+    /// The object under the pod's own name, without a node.
+    pub(super) object: core_v1::Pod,
+    pub(super) node: Arc<str>,
+    pub(super) volumes: engine::VolumeBindings,
+    pub(super) devices: Option<Arc<engine::AssignedDevices>>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Body {
+    #[prost(string, tag = "1")]
+    user: String,
+    /// For people: when the pods were assumed, in milliseconds since 1970.
+    #[prost(uint64, tag = "2")]
+    since_unix_ms: u64,
+    #[prost(message, repeated, tag = "3")]
+    objects: Vec<core_v1::Pod>,
+    #[prost(message, repeated, tag = "4")]
+    pods: Vec<BodyPod>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct BodyPod {
+    /// Position of the object, which replicas share.
+    #[prost(uint32, tag = "1")]
+    object: u32,
+    #[prost(string, tag = "2")]
+    name: String,
+    #[prost(string, tag = "3")]
+    uid: String,
+    #[prost(string, tag = "4")]
+    node: String,
+    #[prost(message, optional, tag = "5")]
+    volumes: Option<wire::VolumeBindings>,
+    #[prost(message, optional, tag = "6")]
+    devices: Option<wire::AssignedDevices>,
+}
+
+#[derive(Clone, PartialEq, Eq, Message)]
+struct State {
+    /// Time to live in milliseconds of the pods that are not listed.
+    #[prost(uint64, optional, tag = "1")]
+    ttl_ms: Option<u64>,
+    /// The pods whose standing differs.
+    #[prost(message, repeated, tag = "2")]
+    others: Vec<StatePod>,
+}
+
+#[derive(Clone, PartialEq, Eq, Message)]
+struct StatePod {
+    #[prost(uint32, tag = "1")]
+    index: u32,
+    #[prost(bool, tag = "2")]
+    has_ended: bool,
+    #[prost(uint64, optional, tag = "3")]
+    ttl_ms: Option<u64>,
+}
+
+/// Splits what a call has assumed into records; the pods are in the order of their tokens. `None` if a pod has no object.
+pub(super) fn split(pods: &[Assumed], user: &str) -> Option<Vec<NewRecord>> {
+    let since_unix_ms = clock::unix_micros() / 1_000;
+    let new = || Body { user: user.to_owned(), since_unix_ms, ..Body::default() };
+    let (mut records, mut body, mut n_object_bytes) = (Vec::new(), new(), 0);
+    for (at, assumed) in pods.iter().enumerate() {
+        let before = at.checked_sub(1).and_then(|before| pods.get(before));
+        let is_next = before.is_some_and(|before| before.token + 1 == assumed.token);
+        let has_room = body.pods.len() < MAX_PODS && n_object_bytes < MAX_OBJECT_BYTES;
+        if let Some(before) = before.filter(|_| !(is_next && has_room)) {
+            records.push(finish(&std::mem::replace(&mut body, new()), before.token));
+            n_object_bytes = 0;
+        }
+        let shares = before.is_some_and(|before| before.pod.has_object_of(&assumed.pod));
+        if body.objects.is_empty() || !shares {
+            let mut object = assumed.pod.object()?;
+            if let Some(spec) = &mut object.spec {
+                spec.node_name.clear();
+            }
+            n_object_bytes += object.encoded_len();
+            body.objects.push(object);
+        }
+        body.pods.push(body_pod(assumed, body.objects.len() - 1));
+    }
+    if let Some(last) = pods.last() {
+        records.push(finish(&body, last.token));
+    }
+    Some(records)
+}
+
+fn body_pod(assumed: &Assumed, object: usize) -> BodyPod {
+    let Assumed { pod, node, volumes, devices, .. } = assumed;
+    BodyPod {
+        object: convert::saturate(object),
+        name: pod.key().name.to_string(),
+        uid: pod.uid().to_owned(),
+        node: node.to_string(),
+        volumes: convert::volume_bindings(volumes.clone()),
+        devices: devices.as_deref().map(convert::assigned_devices),
+    }
+}
+
+fn finish(body: &Body, last: u64) -> NewRecord {
+    let n_pods = body.pods.len();
+    NewRecord { first: last + 1 - n_pods as u64, n_pods, body: body.encode_to_vec() }
+}
+
+/// Encodes the state of a record. All pods but a few have the same time to live.
+pub(super) fn encode(standings: &[Standing]) -> Vec<u8> {
+    let ttl_ms = |standing: &Standing| standing.ttl.map(clock::as_millis);
+    let usual = standings.iter().find(|standing| !standing.has_ended).and_then(ttl_ms);
+    let others = (0..).zip(standings).filter_map(|(index, standing)| {
+        let (has_ended, ttl_ms) = (standing.has_ended, ttl_ms(standing));
+        (has_ended || ttl_ms != usual).then_some(StatePod { index, has_ended, ttl_ms })
+    });
+    State { ttl_ms: usual, others: others.collect() }.encode_to_vec()
+}
+
+/// Reads the pods of a record from its two parts.
+pub(super) fn decode(key: &Key, body: &Entry, state: &Entry) -> Result<Vec<Stored>, LedgerError> {
+    let damaged =
+        |reason: &str| LedgerError::Damaged { reason: format!("`{}`: {reason}", key.as_str()) };
+    let first = key.number_of_reservation().ok_or_else(|| damaged("its name has no number"))?;
+    let body = Body::decode(&*body.value).map_err(|error| damaged(&error.to_string()))?;
+    let state = State::decode(&*state.value).map_err(|error| damaged(&error.to_string()))?;
+    let usual = Standing { has_ended: false, ttl: state.ttl_ms.map(Duration::from_millis) };
+    let mut standings = vec![usual; body.pods.len()];
+    for StatePod { index, has_ended, ttl_ms } in state.others {
+        let standing = standings.get_mut(index as usize);
+        let standing = standing.ok_or_else(|| damaged("its state names a pod that it lacks"))?;
+        *standing = Standing { has_ended, ttl: ttl_ms.map(Duration::from_millis) };
+    }
+    let user: Arc<str> = body.user.into();
+    let mut stored = Vec::with_capacity(standings.len());
+    for ((token, pod), standing) in (first..).zip(body.pods).zip(standings) {
+        let object = body.objects.get(pod.object as usize).cloned();
+        let mut object = object.ok_or_else(|| damaged("it lacks the object of a pod"))?;
+        let metadata = object.metadata.get_or_insert_default();
+        (metadata.name, metadata.uid) = (pod.name, pod.uid);
+        let (user, node) = (user.clone(), pod.node.into());
+        let (volumes, devices) = (volumes(pod.volumes), pod.devices.map(devices).map(Arc::new));
+        stored.push(Stored { token, user, standing, object, node, volumes, devices });
+    }
+    Ok(stored)
+}
+
+fn volumes(stored: Option<wire::VolumeBindings>) -> engine::VolumeBindings {
+    let wire::VolumeBindings { bound, provisioned } = stored.unwrap_or_default();
+    let bound = bound.into_iter().map(|it| (it.claim.into(), it.persistent_volume.into()));
+    let provisioned = provisioned.into_iter().map(Arc::from);
+    engine::VolumeBindings { bound: bound.collect(), provisioned: provisioned.collect() }
+}
+
+fn devices(stored: wire::AssignedDevices) -> engine::AssignedDevices {
+    let claims = stored.claims.into_iter().map(|it| engine::AssignedClaim {
+        claim: it.claim.into(),
+        allocation: it.allocation.unwrap_or_default(),
+    });
+    let extended = stored.extended.map(|it| engine::AssignedExtended {
+        requests: it.requests,
+        mappings: it.mappings,
+        allocation: it.allocation.unwrap_or_default(),
+    });
+    engine::AssignedDevices { claims: claims.collect(), extended }
+}
+
+impl Stored {
+    /// Name of the pod.
+    pub(super) fn key(&self) -> PodKey {
+        let metadata = self.object.metadata.as_ref();
+        let (namespace, name) = metadata.map_or(("", ""), |it| (&it.namespace, &it.name));
+        PodKey::new(if namespace.is_empty() { "default" } else { namespace }, name)
+    }
+}

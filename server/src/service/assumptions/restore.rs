@@ -1,0 +1,146 @@
+//! Restores the assumptions that a ledger has of earlier runs. Their times to live begin anew: a promise may last longer
+//! than was said, never shorter.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use berth_engine::{self as engine, AssumeError, AssumptionStamp};
+
+use super::book::Book;
+use super::keeper::{Ending, Keeper};
+use super::record::{self, Stored};
+use super::table::Entry;
+use super::{Assumptions, HOLD};
+use crate::ledger::{Entry as LedgerEntry, Key, Ledger, LedgerError};
+use crate::telemetry::AssumptionEnd;
+
+/// Assumptions that were read from a ledger.
+#[derive(Debug, Default)]
+pub(crate) struct Kept {
+    pods: Vec<Stored>,
+}
+
+impl Kept {
+    /// Whether there are none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.pods.is_empty()
+    }
+}
+
+/// Why the assumptions of earlier runs are not restored.
+#[derive(Debug, thiserror::Error)]
+pub enum RestoreError {
+    /// The ledger cannot be read.
+    #[error(transparent)]
+    Ledger(#[from] LedgerError),
+    /// There is no thread to write them.
+    #[error("no thread can be started that writes reservations: {0}")]
+    Thread(#[from] std::io::Error),
+}
+
+impl Assumptions {
+    /// Keeps assumptions in a ledger from now on, and reads those that it has. Blocks.
+    ///
+    /// # Errors
+    /// [`RestoreError`].
+    pub(crate) fn keep_in(self: &Arc<Self>, ledger: Arc<dyn Ledger>) -> Result<Kept, RestoreError> {
+        let (mut book, mut pods) = (Book::default(), Vec::new());
+        let states: Vec<(Key, LedgerEntry)> = ledger.list(Key::RESERVATION_STATES)?;
+        let mut states = states.into_iter().peekable();
+        for (key, body) in ledger.list(Key::RESERVATIONS)? {
+            // Both parts are written and removed together, and both lists are in the order of the numbers.
+            let state = states.next().ok_or_else(|| unpaired(&key))?;
+            let first = key.number_of_reservation().ok_or_else(|| unpaired(&key))?;
+            if state.0 != Key::reservation_state(first) {
+                return Err(unpaired(&key).into());
+            }
+            let stored = record::decode(&key, &body, &state.1)?;
+            book.adopt(first, stored.iter().map(|pod| pod.standing.clone()).collect());
+            // Also where the clock was set back, a later token is greater.
+            self.next_token.fetch_max(first + stored.len() as u64, Ordering::Relaxed);
+            pods.extend(stored.into_iter().filter(|pod| !pod.standing.has_ended));
+        }
+        if let Some((key, _)) = states.next() {
+            return Err(unpaired(&key).into());
+        }
+        let keeper = Keeper::start(ledger, book, Arc::downgrade(self))?;
+        // It is called once, before the server serves.
+        drop(self.keeper.set(keeper));
+        Ok(Kept { pods })
+    }
+
+    /// Assumes the pods again that the cluster does not know better. To be called once the cluster was fed. Blocks.
+    pub(crate) fn restore(&self, kept: Kept, now: Instant) {
+        let (mut n_restored, mut gone) = (0, Vec::new());
+        let mut pods = kept.pods.into_iter().peekable();
+        while pods.peek().is_some() {
+            let pods: Vec<Stored> = pods.by_ref().take(HOLD).collect();
+            let (stored, reservations) = self.compile(pods, &mut gone);
+            for (stored, restored) in stored.iter().zip(self.cluster.restore(&reservations)) {
+                match restored {
+                    Ok(stamp) => {
+                        self.add(stored, stamp, now);
+                        n_restored += 1;
+                    }
+                    Err(reason) => {
+                        let is_there = matches!(reason, AssumeError::AlreadyPlaced { .. });
+                        match is_there {
+                            true => tracing::debug!(pod = %stored.key(), %reason, "is bound"),
+                            false => {
+                                tracing::warn!(pod = %stored.key(), %reason, "a reservation is dropped")
+                            }
+                        }
+                        gone.push(stored.token);
+                    }
+                }
+            }
+        }
+        let n_gone = gone.len();
+        if let Some(keeper) = self.keeper.get().filter(|_| n_gone > 0) {
+            let gone = gone.into_iter().map(|token| Ending { token, assumed: None }).collect();
+            // Nobody waits for it.
+            drop(keeper.end(gone, AssumptionEnd::Released, None));
+        }
+        if n_restored + n_gone > 0 {
+            tracing::info!(n_restored, n_gone, "reservations of earlier runs were restored");
+        }
+    }
+
+    /// Compiles pods; the tokens of those that cannot be compiled come to `gone`.
+    fn compile(
+        &self,
+        pods: Vec<Stored>,
+        gone: &mut Vec<u64>,
+    ) -> (Vec<Stored>, Vec<engine::Reservation>) {
+        let mut reservations = Vec::with_capacity(pods.len());
+        let compile = |stored: &Stored| match self.cluster.compile_kept_pod(&stored.object) {
+            Ok(pod) => {
+                let (node, volumes) = (stored.node.clone(), stored.volumes.clone());
+                let devices = stored.devices.clone();
+                reservations.push(engine::Reservation { pod, node, volumes, devices });
+                true
+            }
+            // What an earlier version took may be refused by this one.
+            Err(error) => {
+                tracing::warn!(pod = %stored.key(), %error, "a reservation is dropped");
+                gone.push(stored.token);
+                false
+            }
+        };
+        let stored: Vec<Stored> = pods.into_iter().filter(compile).collect();
+        (stored, reservations)
+    }
+
+    fn add(&self, stored: &Stored, stamp: AssumptionStamp, now: Instant) {
+        let until = stored.standing.ttl.and_then(|ttl| now.checked_add(ttl));
+        let (token, user, since) = (stored.token, stored.user.clone(), now);
+        let entry = Entry { token, stamp, user, since, until, is_ending: false };
+        self.table().add(stored.key(), entry);
+    }
+}
+
+fn unpaired(key: &Key) -> LedgerError {
+    let reason = format!("`{}` is one half of a record, and the other is missing", key.as_str());
+    LedgerError::Damaged { reason }
+}
