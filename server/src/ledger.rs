@@ -58,7 +58,8 @@ impl fmt::Display for Revision {
 }
 
 /// Key of a record, from its kind and its subject: `identity/NAMESPACE/NAME`, `volume/NAME`, `fence/NODE`,
-/// `reservation/NUMBER` or `reservation-state/NUMBER`. The names contain no `/`, so that no two records share a key.
+/// `reservation/NUMBER`, `reservation-state/NUMBER` or `nomination/NAMESPACE/NAME`. The names contain no `/`, so that no
+/// two records share a key.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key(String);
 
@@ -95,6 +96,14 @@ impl Key {
     pub(crate) fn reservation_state(number: u64) -> Key {
         Key(format!("{}{number:020}", Key::RESERVATION_STATES))
     }
+
+    /// The key of a pod's nomination.
+    pub(crate) fn nomination(namespace: &str, name: &str) -> Key {
+        Key(format!("{}{namespace}/{name}", Key::NOMINATIONS))
+    }
+
+    /// Start of the keys of all nominations.
+    pub(crate) const NOMINATIONS: &str = "nomination/";
 
     /// The number of a record of reservations; `None` for another key.
     pub(crate) fn number_of_reservation(&self) -> Option<u64> {

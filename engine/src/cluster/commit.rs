@@ -18,8 +18,8 @@ pub struct Committed {
     pub generation: Generation,
     /// Number of pods that were assumed.
     pub n_assumed: usize,
-    /// Number of pods that were nominated.
-    pub n_nominated: usize,
+    /// The pods that were nominated, in the order of their decisions.
+    pub nominated: Vec<PodKey>,
     /// The pods that were assumed, in the order of their decisions.
     pub assumed: Vec<CommittedPod>,
     /// Stamp of their assumptions.
@@ -106,7 +106,7 @@ impl Cluster {
             }
         }
         let stamp = AssumptionStamp::after(writer.draft.snapshot.generation);
-        let (mut assumed, mut n_nominated) = (Vec::new(), 0);
+        let (mut assumed, mut nominated) = (Vec::new(), Vec::new());
         for step in session.steps() {
             match step {
                 Step::Assume { pod, node, bindings, .. } => assumed.push(CommittedPod {
@@ -116,7 +116,7 @@ impl Cluster {
                     volumes: bindings.volumes.clone(),
                     devices: bindings.devices.clone(),
                 }),
-                Step::Nominate { .. } => n_nominated += 1,
+                Step::Nominate { pod, .. } => nominated.push(pod.key().clone()),
                 Step::Clear { .. } => {}
             }
             writer.carry_out(step.clone());
@@ -127,7 +127,7 @@ impl Cluster {
         );
         session.is_committed = true;
         let (generation, n_assumed) = (self.publish(&mut writer), assumed.len());
-        Ok(Committed { generation, n_assumed, n_nominated, assumed, stamp })
+        Ok(Committed { generation, n_assumed, nominated, assumed, stamp })
     }
 }
 

@@ -6,12 +6,12 @@ use super::Cluster;
 use super::extender::AssumeError;
 use super::step::Step;
 use super::writer::{Writer, check_range};
-use crate::model::Pod;
 use crate::model::device::assigned::AssignedDevices;
 use crate::model::volume::VolumeBindings;
+use crate::model::{Pod, PodKey};
 use crate::place::basis::Basis;
-use crate::snapshot::AssumptionStamp;
 use crate::snapshot::bindings::Bindings;
+use crate::snapshot::{AssumptionStamp, Snapshot};
 
 /// A pod that was assumed, and what its placement takes.
 #[derive(Clone, Debug)]
@@ -49,6 +49,33 @@ impl Cluster {
         }
         restored
     }
+
+    /// The node that a pod is nominated to in memory only, with the pod. `None` where it has no nomination, or a feed
+    /// reports it (S-NOMC-1).
+    pub fn own_nomination(&self, pod: &PodKey) -> Option<(Pod, Arc<str>)> {
+        let Snapshot { nominations, model, .. } = &*self.snapshot();
+        let node = nominations.of(pod)?;
+        let nominated = nominations.of_node(node).iter().find(|it| it.key() == pod)?;
+        let is_own = nominated.nominated_node_name().is_none();
+        is_own.then(|| (nominated.clone(), model.names().name(node)))
+    }
+
+    /// Nominates a pod as it was nominated before; returns whether it is. It is not if the pod is on a node, or another
+    /// pod has its name, or it has a nomination.
+    pub fn restore_nomination(&self, pod: &Pod, node: &Arc<str>) -> bool {
+        let mut writer = self.writer();
+        let key = pod.key();
+        let is_refused = writer.node_of(key).is_some()
+            || writer.knows_another(pod)
+            || writer.draft.snapshot.nominations.has(key);
+        if is_refused {
+            return false;
+        }
+        let step = Step::nominate(&pod.without_node(), node, &writer.draft.snapshot);
+        writer.carry_out(step);
+        self.publish(&mut writer);
+        true
+    }
 }
 
 impl Reservation {
@@ -81,7 +108,6 @@ mod tests {
 
     use super::*;
     use crate::cluster::delta::Delta;
-    use crate::model::PodKey;
 
     fn node(cluster: &Cluster, name: &str) -> Delta {
         let node = json!({"metadata": {"name": name}, "status": {"allocatable": {"cpu": "4", "pods": "9"}}});
@@ -132,6 +158,29 @@ mod tests {
         assert_eq!(cluster.end_assumptions(&[(late.pod.key().clone(), stamp)]), [true]);
         cluster.apply(vec![node(&cluster, "n2")]);
         assert_eq!(counts(&cluster), (2, 2, 0));
+    }
+
+    /// S-NOMC-1
+    #[test]
+    fn nominations_come_back_unless_the_feed_knows_better() {
+        let cluster = Cluster::new();
+        cluster.apply(vec![node(&cluster, "n0")]);
+        let known = ["a", "bound"].map(|name| {
+            let node = if name == "bound" { "n0" } else { "" };
+            Delta::UpsertPod(pod(&cluster, name, &format!("uid-{name}"), node))
+        });
+        cluster.apply(known.into());
+        let restore = |name: &str, uid: &str| {
+            cluster.restore_nomination(&pod(&cluster, name, uid, ""), &"n0".into())
+        };
+        assert!(restore("a", "uid-a") && restore("b", "uid-b"));
+        assert!(!restore("a", "uid-a") && !restore("a", "other") && !restore("bound", "uid-bound"));
+        for name in ["a", "b"] {
+            let (pod, node) = cluster.own_nomination(&PodKey::new("default", name)).unwrap();
+            assert_eq!((pod.key().name.as_ref(), &*node), (name, "n0"));
+            assert!(pod.object().is_some());
+        }
+        assert!(cluster.own_nomination(&PodKey::new("default", "bound")).is_none());
     }
 
     #[test]

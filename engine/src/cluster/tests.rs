@@ -123,7 +123,7 @@ fn a_commit_makes_placements_and_promises_real_once() {
     nominate(&fork, "e cpu=4 priority=5", Nomination::Node("n2".into()));
     nominate(&fork, "e cpu=4 priority=5", Nomination::Cleared);
     let committed = live.commit(&fork).unwrap();
-    assert_eq!((committed.n_assumed, committed.n_nominated), (3, 1));
+    assert_eq!((committed.n_assumed, committed.nominated.len()), (3, 1));
     assert_eq!(committed.generation, live.snapshot().generation());
     assert_eq!(placed(&live), ["a@n1", "b@n2", "c@n1"]);
     assert_eq!((promised(&live), live.snapshot().n_assumed()), (vec!["d>n2".to_owned()], 3));
@@ -371,7 +371,7 @@ fn a_gang_on_a_session_is_committed_with_it() {
     );
     assert_eq!(promised(&live), Vec::<String>::new());
     let committed = live.commit(&fork).unwrap();
-    assert_eq!((committed.n_assumed, committed.n_nominated), (0, 2));
+    assert_eq!((committed.n_assumed, committed.nominated.len()), (0, 2));
     assert_eq!(promised(&live), ["a>n1", "b>n1"]);
 }
 
@@ -494,7 +494,7 @@ fn taking_back_supposes_nothing() {
     fork.take_back(&[of("b"), of("p"), (PodKey::new("default", "a"), "another".into())]);
     assert_eq!((placed(&fork), promised(&fork)), (vec!["a@n1".to_owned()], Vec::new()));
     let committed = live.commit(&fork).unwrap();
-    assert_eq!((committed.n_assumed, committed.n_nominated), (1, 0));
+    assert_eq!((committed.n_assumed, committed.nominated.len()), (1, 0));
     assert_eq!(
         (placed(&live), promised(&live)),
         (vec!["a@n1".to_owned()], vec!["low>n1".to_owned()])

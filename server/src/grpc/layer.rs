@@ -115,7 +115,6 @@ async fn within<F: Future>(until: Option<Instant>, future: F) -> Option<F::Outpu
 impl Call {
     /// The request with a body whose messages are taken within the budget of bytes, and measured.
     fn receive(&mut self, mut request: Request<Body>) -> Request<Body> {
-        let path = self.method.path;
         let is_stream = self.method.lane == Lane::Stream && !self.state.auth.is_open();
         let credential = is_stream
             .then(|| Credential::of(&self.state.auth, self.peer.as_ref(), request.headers()));
@@ -127,7 +126,7 @@ impl Call {
             holder: self.holder(),
             layout: self.method.request,
             bounds: self.bounds(),
-            max_message_bytes: self.state.max_message_bytes(path),
+            max_message_bytes: self.state.max_message_bytes(self.method),
             is_stream: !self.method.lane.is_unary(),
             is_for_strangers: self.method.role.is_none(),
             credential,
@@ -161,7 +160,7 @@ impl Call {
         };
         let (user, id) = (caller.user.clone(), Arc::from(id));
         let name = RequestName { user, method: self.method.path, id };
-        let (state, limit) = (self.state.clone(), self.state.max_message_bytes(self.method.path));
+        let (state, limit) = (self.state.clone(), self.state.max_message_bytes(self.method));
         let delivery = self.delivery.clone();
         let answering =
             idempotency::answer_once(&state.responses, name, routes, request, delivery, limit);
@@ -197,7 +196,7 @@ impl Call {
     }
 
     fn answer(mut self, response: Response<Body>) -> Response<CallBody> {
-        let max_message_bytes = self.state.max_message_bytes(self.method.path);
+        let max_message_bytes = || self.state.max_message_bytes(self.method);
         let response = in_callers_terms(response, &self.unknown_path, max_message_bytes);
         self.note_status(response.headers());
         response.map(|body| CallBody::new(body, self))
@@ -209,7 +208,7 @@ impl Call {
 fn in_callers_terms(
     response: Response<Body>,
     unknown_path: &str,
-    max_message_bytes: usize,
+    max_message_bytes: impl FnOnce() -> usize,
 ) -> Response<Body> {
     match Status::from_header_map(response.headers()) {
         // A handler that returns this code adds a message; the router does not.
@@ -217,7 +216,7 @@ fn in_callers_terms(
             Status::from(CallError::NoSuchMethod { path: unknown_path.to_owned() }).into_http()
         }
         Some(status) if matches!(status.code(), Code::OutOfRange | Code::Internal) => {
-            of_transport(status, max_message_bytes).into_http()
+            of_transport(status, max_message_bytes()).into_http()
         }
         Some(_) | None => response,
     }

@@ -19,6 +19,7 @@ mod written;
 mod keeper;
 mod restore;
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -31,6 +32,7 @@ use berth_proto::berth_v1 as wire;
 use super::error::CallError;
 use super::response_cache::InProgress;
 use crate::clock;
+use crate::ledger::Key;
 use crate::telemetry::{AssumptionCounts, AssumptionEnd};
 use error::AssumptionError;
 use keeper::{Ending, Keeper};
@@ -55,6 +57,8 @@ pub(crate) struct Assumptions {
     next_token: AtomicU64,
     counts: AssumptionCounts,
     table: Mutex<Table>,
+    /// Pods whose nominations are in the ledger.
+    nominated: Mutex<BTreeSet<PodKey>>,
     /// Writes the assumptions to the ledger; not set where they end with the process.
     keeper: OnceLock<Keeper>,
 }
@@ -126,8 +130,8 @@ impl Assumptions {
     ) -> Assumptions {
         let default_ttl = (!default_ttl.is_zero()).then_some(default_ttl);
         let next_token = AtomicU64::new(first_token);
-        let (table, keeper) = (Mutex::default(), OnceLock::new());
-        Assumptions { cluster, default_ttl, next_token, counts, table, keeper }
+        let (table, nominated, keeper) = (Mutex::default(), Mutex::default(), OnceLock::new());
+        Assumptions { cluster, default_ttl, next_token, counts, table, nominated, keeper }
     }
 
     /// The time to live that a request asks for in `field`; `None` for none.
@@ -178,6 +182,21 @@ impl Assumptions {
         (first, written.unwrap_or_default())
     }
 
+    /// Records pods like [`Assumptions::record`], and has the nominations of others written.
+    pub(crate) fn record_all(
+        &self,
+        pods: &[HeldPod],
+        nominated: impl IntoIterator<Item = PodKey>,
+        (user, ttl): (&Arc<str>, Option<Duration>),
+        now: Instant,
+    ) -> (u64, Written) {
+        let (first, written) = match pods.is_empty() {
+            true => (0, Written::default()),
+            false => self.record(pods, user, ttl, now),
+        };
+        (first, written.and(self.keep_nominations(nominated)))
+    }
+
     /// Has pods written that were just recorded.
     fn keep(
         &self,
@@ -201,6 +220,27 @@ impl Assumptions {
                 debug_assert!(false, "a pod was assumed without its object");
                 Written::broken()
             }
+        }
+    }
+
+    /// Has the nominations of pods written as they are now, after a call that may have changed them.
+    pub(crate) fn keep_nominations(&self, pods: impl IntoIterator<Item = PodKey>) -> Written {
+        let Some(keeper) = self.keeper.get() else { return Written::default() };
+        // Held until they are sent, so that the last state is the last one that is written.
+        let mut nominated = self.nominated();
+        let mut nominations = Vec::new();
+        for pod in pods {
+            let nomination = self.cluster.own_nomination(&pod);
+            let value = nomination.and_then(|(pod, node)| record::encode_nomination(&pod, &node));
+            nominations.push((Key::nomination(&pod.namespace, &pod.name), value.clone()));
+            match value {
+                Some(_) => nominated.insert(pod),
+                None => nominated.remove(&pod),
+            };
+        }
+        match nominations.is_empty() {
+            true => Written::default(),
+            false => keeper.nominate(nominations),
         }
     }
 
@@ -255,7 +295,7 @@ impl Assumptions {
             Ok(Found::Reported { node }) => {
                 return Err(AssumptionError::Reported { pod: named.key.clone(), node });
             }
-            Err(AssumptionError::Over { .. }) => return Ok((false, Written::default())),
+            Err(AssumptionError::Over { .. }) => return Ok((false, self.settled())),
             Err(error) => return Err(error),
         };
         let pod = (named.key.clone(), named.token, stamp);
@@ -266,6 +306,14 @@ impl Assumptions {
         }
         let n_released = self.end(std::slice::from_ref(&pod), AssumptionEnd::Released);
         Ok((n_released > 0, Written::default()))
+    }
+
+    /// Waits until all that was changed before is written: whoever is told that an assumption is over does not find it
+    /// again.
+    pub(crate) fn settled(&self) -> Written {
+        let keeper = self.keeper.get();
+        let nothing = keeper.map(|keeper| keeper.end(Vec::new(), AssumptionEnd::Released, None));
+        nothing.unwrap_or_default()
     }
 
     /// Ends assumptions whose callers did not receive the response; a retry of `request` waits for that.
@@ -322,8 +370,12 @@ impl Assumptions {
         self.table().len() > 2 * self.cluster.snapshot().n_assumed() + MAX_ENDED
     }
 
-    /// Forgets assumptions that feeds or deletions have ended.
+    /// Forgets assumptions and nominations that feeds or deletions have ended.
     pub(crate) fn forget_ended(&self) {
+        let nominated: Vec<PodKey> = self.nominated().iter().cloned().collect();
+        let has_none = |pod: &PodKey| self.cluster.own_nomination(pod).is_none();
+        // Nobody waits for it.
+        drop(self.keep_nominations(nominated.into_iter().filter(has_none)));
         let held = self.table().held();
         for held in held.chunks(HOLD) {
             let pods: Vec<_> = held.iter().map(|(key, stamp, _)| (key.clone(), *stamp)).collect();
@@ -407,6 +459,10 @@ impl Assumptions {
             tracing::debug!(n_pods = n_ended, ?reason, "the room of assumed pods has come back");
         }
         n_ended
+    }
+
+    fn nominated(&self) -> MutexGuard<'_, BTreeSet<PodKey>> {
+        self.nominated.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes pods out of the cluster whose end is written.

@@ -121,10 +121,10 @@ impl Held {
                 devices: placement.devices.clone(),
             });
             let held: Vec<HeldPod> = held.collect();
-            let mut first = 0;
-            if !held.is_empty() {
-                (first, written) = state.assumptions.record(&held, &terms.user, terms.ttl, now);
-            }
+            let keys = nominated.iter().map(|(key, _)| key.clone());
+            let first;
+            (first, written) =
+                state.assumptions.record_all(&held, keys, (&terms.user, terms.ttl), now);
             next = Some((first, terms.ttl));
             let pods = held.into_iter().zip(first..);
             Pods::Live(pods.map(|(pod, token)| (pod.key, token, pod.stamp)).collect())
@@ -223,6 +223,11 @@ impl Changes {
             Pods::InSession(pods) => self.target.take_back_in_session(&pods),
         }
         self.target.withdraw(&self.nominated);
+        if !self.target.is_hypothetical() {
+            let keys = self.nominated.into_iter().map(|(key, _)| key);
+            // Nobody waits for it.
+            drop(self.state.assumptions.keep_nominations(keys));
+        }
     }
 }
 

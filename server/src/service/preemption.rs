@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use berth_engine::{Nomination, Pod, PostFilter, PreemptRequest as Request, Preemption};
+use berth_engine::{
+    self as engine, Nomination, Pod, PostFilter, PreemptRequest as Request, Preemption,
+};
 use berth_proto::berth_v1::{
     Admission, ListCandidatesRequest, ListCandidatesResponse, PodKey, PreemptRequest,
     PreemptResponse,
@@ -11,6 +13,7 @@ use berth_proto::core_v1;
 
 use crate::auth::Role;
 use crate::clock;
+use crate::service::assumptions::Written;
 use crate::service::named::Asked;
 use crate::service::{CallContext, CallError, Cancel, State, Target, admission, convert, named};
 use crate::telemetry::PlaceMethod;
@@ -30,10 +33,27 @@ pub(crate) async fn preempt(
         call.access.to_change(Role::Scheduler)?;
     }
     let shared = state.clone();
-    state
+    let attempt = state
         .pool
         .run(call.deadline, move |cancel| preempt_now(&shared, &target, request, cancel))
-        .await?
+        .await??;
+    let Attempt { response, nominated, written } = attempt;
+    if let Err(error) = written.await {
+        state.cluster.withdraw_nominations(&nominated);
+        let keys = nominated.into_iter().map(|(key, _)| key);
+        // Nobody waits for it.
+        drop(state.assumptions.keep_nominations(keys));
+        return Err(error);
+    }
+    Ok(response)
+}
+
+/// A whole attempt: the response, and the pod that it has nominated in the live cluster.
+#[derive(Debug)]
+struct Attempt {
+    response: PreemptResponse,
+    nominated: Vec<(engine::PodKey, Arc<str>)>,
+    written: Written,
 }
 
 /// Lists every node where evicting pods would help, with its victims.
@@ -77,14 +97,15 @@ fn preempt_now(
     target: &Target,
     request: PreemptRequest,
     cancel: &Cancel,
-) -> Result<PreemptResponse, CallError> {
+) -> Result<Attempt, CallError> {
     let PreemptRequest { pod, key, tie_break, options, nominate: nominates, session_id: _, admit } =
         request;
     let (asked, admission) = admitted(state, target, pod, key.as_ref(), admit)?;
     let tie_break = convert::tie_break(tie_break.as_ref(), state.tie_break)?;
     let options = convert::preempt_options(options.as_ref(), "options")?;
+    let keeps = nominates && state.assumptions.are_kept();
     let (pod, policy) =
-        convert::pod_to_place(&state.cluster, &state.profiles, Some(&asked.pod), false)
+        convert::pod_to_place(&state.cluster, &state.profiles, Some(&asked.pod), keeps)
             .inspect_err(|_| state.metrics.count_refused(1))?;
     let started = clock::now();
     let cancelled = || cancel.is_cancelled();
@@ -98,8 +119,12 @@ fn preempt_now(
         Some(post_filter) if nominates => nominate(target, &pod, post_filter, cancel)?,
         Some(_) | None => None,
     };
+    let changes = generation.is_some() && !target.is_hypothetical();
+    let nominated = changes.then(|| (pod.key().clone(), Arc::from(pod.uid())));
+    let written = state.assumptions.keep_nominations(nominated.iter().map(|(key, _)| key.clone()));
     let answer = convert::preemption(attempt);
-    Ok(PreemptResponse { nomination_generation: generation, admission, ..answer })
+    let response = PreemptResponse { nomination_generation: generation, admission, ..answer };
+    Ok(Attempt { response, nominated: nominated.into_iter().collect(), written })
 }
 
 /// Applies the nominations of an attempt, unless the caller is gone.
@@ -197,7 +222,7 @@ mod tests {
                 ListCandidatesRequest { pod: pod(), options, ..ListCandidatesRequest::default() };
             list_candidates_now(&state, &target, request, &token)
         };
-        assert!(preempt(false).unwrap().post_filter.unwrap().chosen.is_some());
+        assert!(preempt(false).unwrap().response.post_filter.unwrap().chosen.is_some());
         assert_eq!(list().unwrap().candidates.len(), 1);
         drop(caller);
         for nominate in [false, true] {

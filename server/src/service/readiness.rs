@@ -25,7 +25,8 @@ pub(crate) fn readiness(state: &State) -> Vec<Check> {
     checks.extend(restoring.map(|reason| ("reservations", Err(reason.to_string()))));
     checks.extend(state.audit.fault().map(|reason| ("audit", Err(reason.to_string()))));
     // The ledger's fault is only a note: a server that cannot grant still places pods.
-    checks.extend(state.grants.fault().map(|reason| ("ledger", Ok(Some(ledger(&reason))))));
+    let note = |fault: String| ledger(&fault, state.assumptions.are_kept());
+    checks.extend(state.grants.fault().map(|fault| ("ledger", Ok(Some(note(fault))))));
     checks.extend(state.leadership.get().map(|it| ("leader", leader(it).map(Some))));
     checks
 }
@@ -44,9 +45,13 @@ fn leader(leadership: &Leadership) -> Result<String, String> {
     })
 }
 
-fn ledger(fault: &str) -> String {
+fn ledger(fault: &str, keeps_assumptions: bool) -> String {
     let fault = escape::printable(fault);
-    format!("pods are placed, but nothing is granted: {fault}; it is tried again every few seconds")
+    let effect = match keeps_assumptions {
+        true => "dry runs go on, but nothing is granted or assumed",
+        false => "pods are placed, but nothing is granted",
+    };
+    format!("{effect}: {fault}; it is tried again every few seconds")
 }
 
 /// S-CCH-6: a feed that contradicts itself makes the instance unhealthy until the feed sends the cluster anew.

@@ -141,7 +141,7 @@ fn committed_response(
     user: &Arc<str>,
     ttl: Option<Duration>,
 ) -> Answer {
-    let Committed { generation, n_assumed, n_nominated, assumed, stamp } = committed;
+    let Committed { generation, n_assumed, nominated, assumed, stamp } = committed;
     let held = assumed.iter().map(|pod| HeldPod {
         key: pod.key.clone(),
         stamp,
@@ -149,7 +149,9 @@ fn committed_response(
         devices: pod.devices.clone(),
     });
     let held: Vec<HeldPod> = held.collect();
-    let (first, written) = state.assumptions.record(&held, user, ttl, clock::now());
+    let n_nominated = nominated.len();
+    let (first, written) =
+        state.assumptions.record_all(&held, nominated, (user, ttl), clock::now());
     let held = held.into_iter().zip(first..).map(|(pod, token)| (pod.key, token, pod.stamp));
     let held = held.collect();
     let pod = |(pod, token): (engine::CommittedPod, u64)| wire::CommittedPod {

@@ -12,7 +12,7 @@ use super::error::CallError;
 use super::fences::Fences;
 use super::force_deletion::ForceDeletion;
 use super::limits::Limits;
-use super::method;
+use super::method::{self, Method};
 use super::pool::Pool;
 use super::response_cache::ResponseCache;
 use super::session_table::SessionTable;
@@ -211,9 +211,9 @@ impl State {
         User { name: caller.user.clone(), weight }
     }
 
-    /// Maximum number of bytes of one received message of the method at `path`.
-    pub(crate) fn max_message_bytes(&self, path: &str) -> usize {
-        let (method, limit) = (method::find(path), self.limits.max_message_bytes);
+    /// Maximum number of bytes of one received message of a method.
+    pub(crate) fn max_message_bytes(&self, method: &Method) -> usize {
+        let limit = self.limits.max_message_bytes;
         match method.role {
             None => MAX_STRANGERS_MESSAGE_BYTES,
             Some(_) if method.is_of_expander() => limit.max(MIN_EXPANDER_MESSAGE_BYTES),

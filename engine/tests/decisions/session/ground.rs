@@ -220,7 +220,7 @@ fn promises() {
     let again = live.preempt(&request).unwrap().post_filter.unwrap();
     assert_eq!(again.cleared_nominations.len(), 1, "nothing of it is so yet");
     let committed = live.commit(&fork).unwrap();
-    assert_eq!((committed.n_assumed, committed.n_nominated), (0, 1));
+    assert_eq!((committed.n_assumed, committed.nominated.len()), (0, 1));
     let again = live.preempt(&request).unwrap().post_filter.unwrap();
     assert_eq!(again.cleared_nominations, []);
     forget(&live, "a");

@@ -18,7 +18,7 @@ use tonic::{Code, Request, Response, Status};
 use tower_service::Service;
 
 use super::best_options;
-use crate::service::State;
+use crate::service::{State, method};
 
 /// Path of the service's only method.
 const BEST_OPTIONS: &str = "/grpcplugin.Expander/BestOptions";
@@ -55,7 +55,7 @@ impl Service<http::Request<Body>> for ExpanderService {
             if request.uri().path() != BEST_OPTIONS {
                 return Ok(Status::new(Code::Unimplemented, "").into_http());
             }
-            let limit = service.state.max_message_bytes(BEST_OPTIONS);
+            let limit = service.state.max_message_bytes(method::find(BEST_OPTIONS));
             let mut grpc = Grpc::new(Undecoded).max_decoding_message_size(limit);
             Ok(grpc.unary(service, request).await)
         })

@@ -1,6 +1,6 @@
 //! The records of assumptions as they are to be in the ledger, and what of that may not be there yet. Plain data.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
 use std::time::Duration;
 
@@ -12,18 +12,42 @@ use crate::ledger::{Key, Transaction};
 pub(super) struct Book {
     /// Standings of each record's pods, by the token of its first one.
     records: BTreeMap<u64, Vec<Standing>>,
+    /// Keys of the nominations.
+    nominations: BTreeSet<Key>,
     /// Keys whose value in the ledger is not certain to be this one; `None` for a key that must not be there.
     unsure: BTreeMap<Key, Option<Vec<u8>>>,
     n_unsure_bytes: usize,
 }
 
 impl Book {
-    /// Adds records of pods with this time to live.
-    pub(super) fn add(&mut self, records: Vec<NewRecord>, ttl: Option<Duration>) {
+    /// Adds records of pods with this time to live; returns their keys.
+    pub(super) fn add(&mut self, records: Vec<NewRecord>, ttl: Option<Duration>) -> Vec<Key> {
+        let mut added = Vec::with_capacity(records.len());
         for NewRecord { first, n_pods, body } in records {
             self.set(Key::reservation(first), Some(body));
             self.put(first, vec![Standing { has_ended: false, ttl }; n_pods]);
+            added.push(Key::reservation(first));
         }
+        added
+    }
+
+    /// Replaces nominations; `None` for a pod that has none. Returns the keys of new ones.
+    pub(super) fn set_nominations(&mut self, changes: Vec<(Key, Option<Vec<u8>>)>) -> Vec<Key> {
+        let mut added = Vec::new();
+        for (key, value) in changes {
+            match &value {
+                Some(_) if self.nominations.insert(key.clone()) => added.push(key.clone()),
+                None if !self.nominations.remove(&key) => continue,
+                Some(_) | None => {}
+            }
+            self.set(key, value);
+        }
+        added
+    }
+
+    /// Takes over a nomination that the ledger has.
+    pub(super) fn adopt_nomination(&mut self, key: Key) {
+        self.nominations.insert(key);
     }
 
     /// Takes over a record that the ledger has.
@@ -41,15 +65,21 @@ impl Book {
         self.change(token, |standing| standing.has_ended = true);
     }
 
-    /// Forgets records that the ledger has refused.
-    pub(super) fn withdraw(&mut self, firsts: &[u64]) {
-        for &first in firsts {
-            self.records.remove(&first);
-            for key in [Key::reservation(first), Key::reservation_state(first)] {
-                if let Some(Some(value)) = self.unsure.remove(&key) {
-                    self.n_unsure_bytes -= value.len();
-                }
+    /// Forgets records and nominations that the ledger has refused.
+    pub(super) fn withdraw(&mut self, added: &[Key]) {
+        for key in added {
+            self.nominations.remove(key);
+            self.forget(key);
+            if let Some(first) = key.number_of_reservation() {
+                self.records.remove(&first);
+                self.forget(&Key::reservation_state(first));
             }
+        }
+    }
+
+    fn forget(&mut self, key: &Key) {
+        if let Some(Some(value)) = self.unsure.remove(key) {
+            self.n_unsure_bytes -= value.len();
         }
     }
 
@@ -168,13 +198,32 @@ mod tests {
     }
 
     #[test]
+    fn a_nomination_is_replaced_and_removed() {
+        let (mut book, ledger) = (Book::default(), Memory::new(Revision(0)));
+        let key = Key::nomination("default", "p");
+        let set = |book: &mut Book, value: Option<u8>| {
+            book.set_nominations(vec![(key.clone(), value.map(|value| vec![value]))]).len()
+        };
+        assert_eq!((set(&mut book, None), book.n_unsure().0), (0, 0));
+        assert_eq!((set(&mut book, Some(1)), set(&mut book, Some(2))), (1, 0));
+        commit(&mut book, &ledger);
+        assert_eq!(ledger.read(&[key.clone()]).unwrap()[0].as_ref().unwrap().value, [2]);
+        assert_eq!((set(&mut book, None), book.n_unsure().0), (0, 1));
+        commit(&mut book, &ledger);
+        assert_eq!(keys(&ledger), Vec::<String>::new());
+        assert_eq!(set(&mut book, Some(3)), 1);
+        book.withdraw(&[key.clone()]);
+        assert_eq!(book.n_unsure(), (0, 0));
+    }
+
+    #[test]
     fn refused_records_are_forgotten_and_others_are_not() {
         let mut book = Book::default();
         book.add(records(&[(100, 1)]), None);
         book.settle();
         book.add(records(&[(200, 3), (203, 1)]), None);
         book.end(100);
-        book.withdraw(&[200, 203]);
+        book.withdraw(&[200, 203].map(Key::reservation));
         let writes = book.transaction().writes;
         let keys = [Key::reservation_state(100), Key::reservation(100)];
         assert_eq!(writes, keys.map(|key| (key, None)));

@@ -17,7 +17,7 @@ use super::Assumptions;
 use super::book::Book;
 use super::record::NewRecord;
 use super::written::{Outcome, Written};
-use crate::ledger::{CommitError, GrantError, Ledger};
+use crate::ledger::{CommitError, GrantError, Key, Ledger};
 use crate::service::response_cache::InProgress;
 use crate::telemetry::AssumptionEnd;
 
@@ -40,6 +40,10 @@ enum Change {
     Add {
         records: Vec<NewRecord>,
         ttl: Option<Duration>,
+        outcome: oneshot::Sender<Outcome>,
+    },
+    Nominate {
+        nominations: Vec<(Key, Option<Vec<u8>>)>,
         outcome: oneshot::Sender<Outcome>,
     },
     SetTtl {
@@ -87,6 +91,11 @@ impl Keeper {
         self.send(|outcome| Change::Add { records, ttl, outcome })
     }
 
+    /// Writes nominations; `None` for a pod that has none.
+    pub(super) fn nominate(&self, nominations: Vec<(Key, Option<Vec<u8>>)>) -> Written {
+        self.send(|outcome| Change::Nominate { nominations, outcome })
+    }
+
     /// Writes another time to live.
     pub(super) fn set_ttl(&self, token: u64, ttl: Option<Duration>) -> Written {
         self.send(|outcome| Change::SetTtl { token, ttl, outcome })
@@ -121,8 +130,8 @@ struct Work {
     ledger: Arc<dyn Ledger>,
     book: Book,
     assumptions: Weak<Assumptions>,
-    /// Who waits for the next transaction; with the records that it would add.
-    waiting: Vec<(oneshot::Sender<Outcome>, Vec<u64>)>,
+    /// Who waits for the next transaction; with the keys that it would add.
+    waiting: Vec<(oneshot::Sender<Outcome>, Vec<Key>)>,
     ending: Vec<Leaving>,
 }
 
@@ -165,9 +174,12 @@ impl Work {
     fn take(&mut self, change: Change) {
         match change {
             Change::Add { records, ttl, outcome } => {
-                let firsts = records.iter().map(|record| record.first).collect();
-                self.book.add(records, ttl);
-                self.waiting.push((outcome, firsts));
+                let added = self.book.add(records, ttl);
+                self.waiting.push((outcome, added));
+            }
+            Change::Nominate { nominations, outcome } => {
+                let added = self.book.set_nominations(nominations);
+                self.waiting.push((outcome, added));
             }
             Change::SetTtl { token, ttl, outcome } => {
                 self.book.set_ttl(token, ttl);
@@ -195,10 +207,10 @@ impl Work {
         };
         // Nothing has changed in the ledger. Without the new records there is room for the rest.
         let (adding, others): (Vec<_>, Vec<_>) =
-            mem::take(&mut self.waiting).into_iter().partition(|(_, firsts)| !firsts.is_empty());
+            mem::take(&mut self.waiting).into_iter().partition(|(_, added)| !added.is_empty());
         self.waiting = others;
-        for (outcome, firsts) in adding {
-            self.book.withdraw(&firsts);
+        for (outcome, added) in adding {
+            self.book.withdraw(&added);
             // A caller that is gone needs no answer.
             drop(outcome.send(Err(refused.clone())));
         }

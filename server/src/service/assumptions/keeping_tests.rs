@@ -5,14 +5,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use berth_engine::PodKey;
-use berth_proto::berth_v1::{Gang, PlaceBatchRequest, PlaceMode, PlaceRequest};
+use berth_proto::berth_v1::{Gang, PlaceBatchRequest, PlaceMode, PlaceRequest, PreemptRequest};
 
 use super::*;
 use crate::ledger::{
     Bounds, CommitError, Entry as LedgerEntry, JournalPage, Key, Ledger, LedgerError, Memory,
     Revision, Transaction,
 };
-use crate::service::{CallContext, CallError, State, fixture, placement};
+use crate::service::{CallContext, CallError, State, fixture, placement, preemption};
 
 /// A ledger in memory that can be unplugged: then a commit happens, or not, and its outcome is unknown.
 struct Unplugged {
@@ -145,6 +145,50 @@ async fn the_next_server_has_what_was_acknowledged() {
 }
 
 #[tokio::test]
+async fn nominations_are_there_again() {
+    let ledger = Unplugged::new(1_000);
+    let first = server(&ledger);
+    for node in ["n0", "n1"] {
+        fixture::run(&first.cluster, &fixture::pod(&format!("low-{node}"), "8", 0), node);
+    }
+    let preempt = async |state: &Arc<State>, name: &str| {
+        let pod = Some(fixture::pod(name, "8", 10));
+        let request = PreemptRequest { pod, nominate: true, ..PreemptRequest::default() };
+        preemption::preempt(state, CallContext::open(), request).await
+    };
+    preempt(&first, "a").await.unwrap();
+    preempt(&first, "b").await.unwrap();
+    let nominated = |state: &State| {
+        let node = |name| Some(state.cluster.own_nomination(&PodKey::new("default", name))?.1);
+        ["a", "b", "c"].map(|name| node(name).map(|node| node.to_string()))
+    };
+    let expected = [Some("n0".to_owned()), Some("n1".to_owned()), None];
+    assert_eq!((nominated(&first), ledger.n_records()), (expected.clone(), 2));
+    assert_eq!(nominated(&server(&ledger)), expected);
+    // A pod that is placed is not nominated any more.
+    let second = server(&ledger);
+    fixture::run(&second.cluster, &fixture::pod("a", "8", 10), "n0");
+    second.assumptions.forget_ended();
+    until("the record is removed", || ledger.n_records() == 1).await;
+    assert_eq!(nominated(&server(&ledger)), [None, expected[1].clone(), None]);
+    // Nothing stays of one that could not be written.
+    let third = fixture::state(&[("n2", "8")]);
+    fixture::run(&third.cluster, &fixture::pod("low", "8", 0), "n2");
+    let kept = third.assumptions.keep_in(ledger.clone()).unwrap();
+    third.assumptions.restore(kept, Instant::now());
+    ledger.is_unplugged.store(true, Ordering::Relaxed);
+    let error = preempt(&third, "c").await.unwrap_err();
+    assert_eq!(error.code(), tonic::Code::Unavailable, "{error}");
+    assert_eq!(nominated(&third)[2], None);
+    ledger.is_unplugged.store(false, Ordering::Relaxed);
+    until("it is certain", || {
+        third.assumptions.forget_ended();
+        ledger.n_records() == 1
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn what_a_feed_knows_better_leaves_the_ledger() {
     let ledger = Unplugged::new(1_000);
     let first = server(&ledger);
@@ -177,6 +221,15 @@ async fn nothing_is_acknowledged_that_may_not_be_written() {
         assert_eq!(error.code(), tonic::Code::Unavailable, "{error}");
         let error = state.assumptions.release(&named("a", a)).unwrap().1.await.unwrap_err();
         assert_eq!(error.code(), tonic::Code::Unavailable, "{error}");
+        // Nobody is told that it is over, since the next server may find it.
+        let again = state.assumptions.release(&named("a", a)).unwrap();
+        assert!(!again.0 && again.1.await.is_err());
+        let confirm = wire::ConfirmRequest {
+            pod: Some(wire::PodKey { name: "a".into(), ..wire::PodKey::default() }),
+            token: a,
+        };
+        let confirmed = placement::assumed::confirm(&state, CallContext::open(), confirm).await;
+        assert_eq!(confirmed.unwrap_err().code(), tonic::Code::Unavailable);
         // Neither has given its room back: the next server may find both.
         assert_eq!(state.cluster.snapshot().n_assumed(), 2);
         assert_eq!(state.assumptions.expire(Instant::now() + Duration::from_secs(3_600)), 0);

@@ -62,6 +62,15 @@ pub(super) struct Stored {
     pub(super) devices: Option<Arc<engine::AssignedDevices>>,
 }
 
+/// The value of a nomination.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Nomination {
+    #[prost(message, optional, tag = "1")]
+    pub(super) object: Option<core_v1::Pod>,
+    #[prost(string, tag = "2")]
+    pub(super) node: String,
+}
+
 #[derive(Clone, PartialEq, Message)]
 struct Body {
     #[prost(string, tag = "1")]
@@ -170,6 +179,20 @@ pub(super) fn encode(standings: &[Standing]) -> Vec<u8> {
     State { ttl_ms: usual, others: others.collect() }.encode_to_vec()
 }
 
+/// The value of a pod's nomination to a node; `None` if the pod has no object.
+pub(super) fn encode_nomination(pod: &Pod, node: &str) -> Option<Vec<u8>> {
+    let nomination = Nomination { object: Some(pod.object()?), node: node.to_owned() };
+    Some(nomination.encode_to_vec())
+}
+
+/// Reads a nomination.
+pub(super) fn decode_nomination(key: &Key, entry: &Entry) -> Result<Nomination, LedgerError> {
+    Nomination::decode(&*entry.value).map_err(|error| {
+        let reason = format!("`{}`: {error}", key.as_str());
+        LedgerError::Damaged { reason }
+    })
+}
+
 /// Reads the pods of a record from its two parts.
 pub(super) fn decode(key: &Key, body: &Entry, state: &Entry) -> Result<Vec<Stored>, LedgerError> {
     let damaged =
@@ -221,8 +244,13 @@ fn devices(stored: wire::AssignedDevices) -> engine::AssignedDevices {
 impl Stored {
     /// Name of the pod.
     pub(super) fn key(&self) -> PodKey {
-        let metadata = self.object.metadata.as_ref();
-        let (namespace, name) = metadata.map_or(("", ""), |it| (&it.namespace, &it.name));
-        PodKey::new(if namespace.is_empty() { "default" } else { namespace }, name)
+        key_of(&self.object)
     }
+}
+
+/// Name of an object's pod.
+pub(super) fn key_of(object: &core_v1::Pod) -> PodKey {
+    let metadata = object.metadata.as_ref();
+    let (namespace, name) = metadata.map_or(("", ""), |it| (&it.namespace, &it.name));
+    PodKey::new(if namespace.is_empty() { "default" } else { namespace }, name)
 }

@@ -9,7 +9,7 @@ use berth_engine::{self as engine, AssumeError, AssumptionStamp};
 
 use super::book::Book;
 use super::keeper::{Ending, Keeper};
-use super::record::{self, Stored};
+use super::record::{self, Nomination, Stored, key_of};
 use super::table::Entry;
 use super::{Assumptions, HOLD};
 use crate::ledger::{Entry as LedgerEntry, Key, Ledger, LedgerError};
@@ -19,12 +19,13 @@ use crate::telemetry::AssumptionEnd;
 #[derive(Debug, Default)]
 pub(crate) struct Kept {
     pods: Vec<Stored>,
+    nominations: Vec<Nomination>,
 }
 
 impl Kept {
     /// Whether there are none.
     pub(crate) fn is_empty(&self) -> bool {
-        self.pods.is_empty()
+        self.pods.is_empty() && self.nominations.is_empty()
     }
 }
 
@@ -64,10 +65,15 @@ impl Assumptions {
         if let Some((key, _)) = states.next() {
             return Err(unpaired(&key).into());
         }
+        let mut nominations = Vec::new();
+        for (key, entry) in ledger.list(Key::NOMINATIONS)? {
+            nominations.push(record::decode_nomination(&key, &entry)?);
+            book.adopt_nomination(key);
+        }
         let keeper = Keeper::start(ledger, book, Arc::downgrade(self))?;
         // It is called once, before the server serves.
         drop(self.keeper.set(keeper));
-        Ok(Kept { pods })
+        Ok(Kept { pods, nominations })
     }
 
     /// Assumes the pods again that the cluster does not know better. To be called once the cluster was fed. Blocks.
@@ -105,6 +111,27 @@ impl Assumptions {
         if n_restored + n_gone > 0 {
             tracing::info!(n_restored, n_gone, "reservations of earlier runs were restored");
         }
+        self.restore_nominations(kept.nominations);
+    }
+
+    fn restore_nominations(&self, nominations: Vec<Nomination>) {
+        let mut pods = Vec::with_capacity(nominations.len());
+        for Nomination { object, node } in nominations {
+            let object = object.unwrap_or_default();
+            match self.cluster.compile_kept_pod(&object) {
+                Ok(pod) => {
+                    self.cluster.restore_nomination(&pod, &node.into());
+                    pods.push(pod.key().clone());
+                }
+                Err(error) => {
+                    let pod = key_of(&object);
+                    tracing::warn!(%pod, %error, "a nomination is dropped");
+                    pods.push(pod);
+                }
+            }
+        }
+        // Those that are not restored leave the ledger. Nobody waits for it.
+        drop(self.keep_nominations(pods));
     }
 
     /// Compiles pods; the tokens of those that cannot be compiled come to `gone`.

@@ -11,16 +11,16 @@ use crate::service::error::CallError;
 /// Outcome of a write.
 pub(super) type Outcome = Result<(), GrantError>;
 
-/// A change that is being written, or that needs no ledger. A caller hears of the change only once it is written.
+/// Changes that are being written, or that need no ledger. A caller hears of them only once they are written.
 #[derive(Debug, Default)]
 #[must_use]
-pub(crate) struct Written(Option<oneshot::Receiver<Outcome>>);
+pub(crate) struct Written(Vec<oneshot::Receiver<Outcome>>);
 
 impl Written {
     /// A change that is being written, and what tells its outcome.
     pub(super) fn pending() -> (oneshot::Sender<Outcome>, Written) {
         let (outcome, written) = oneshot::channel();
-        (outcome, Written(Some(written)))
+        (outcome, Written(vec![written]))
     }
 
     /// A change that cannot be written: a bug.
@@ -28,21 +28,25 @@ impl Written {
         // Whoever waits finds the sender gone.
         Written::pending().1
     }
+
+    /// These changes and others.
+    pub(super) fn and(mut self, others: Written) -> Written {
+        self.0.extend(others.0);
+        self
+    }
 }
 
 /// # Errors
-/// [`CallError::NotGranted`] if the change was not written, or it is not known whether it was.
+/// [`CallError::NotGranted`] if a change was not written, or it is not known whether it was.
 impl Future for Written {
     type Output = Result<(), CallError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let Some(outcome) = &mut self.0 else { return Poll::Ready(Ok(())) };
-        let outcome = ready!(Pin::new(outcome).poll(cx));
-        // Polled again after that, it is over.
-        self.0 = None;
-        Poll::Ready(match outcome {
-            Ok(written) => written.map_err(CallError::from),
-            Err(_) => Err(CallError::Broken),
-        })
+        while let Some(last) = self.0.last_mut() {
+            let outcome = ready!(Pin::new(last).poll(cx));
+            self.0.pop();
+            outcome.map_err(|_| CallError::Broken)?.map_err(CallError::from)?;
+        }
+        Poll::Ready(Ok(()))
     }
 }

@@ -9,6 +9,7 @@ use berth_proto::berth_v1::{
 };
 
 use crate::clock;
+use crate::service::assumptions::error::AssumptionError;
 use crate::service::assumptions::{Listed, ListedHold, Named, Renewed, assumption};
 use crate::service::cluster::page;
 use crate::service::{CallContext, CallError, Cancel, State, convert};
@@ -26,8 +27,8 @@ pub(crate) async fn confirm(
     state.freshness.check_restored()?;
     let shared = state.clone();
     let job = move |_: &Cancel| shared.assumptions.confirm(&named);
-    let Renewed { node, is_assumed, written } = state.pool.run(call.deadline, job).await??;
-    written.await?;
+    let renewed = state.pool.run(call.deadline, job).await?;
+    let (node, is_assumed) = written(state, renewed).await?;
     Ok(ConfirmResponse { node_name: node.to_string(), assumed: is_assumed })
 }
 
@@ -45,10 +46,25 @@ pub(crate) async fn extend(
     state.freshness.check_restored()?;
     let shared = state.clone();
     let job = move |_: &Cancel| shared.assumptions.extend(&named, ttl, clock::now());
-    let Renewed { node, is_assumed, written } = state.pool.run(call.deadline, job).await??;
-    written.await?;
+    let renewed = state.pool.run(call.deadline, job).await?;
+    let (node, is_assumed) = written(state, renewed).await?;
     let assumption = is_assumed.then(|| assumption(request.token, ttl));
     Ok(ExtendResponse { node_name: node.to_string(), assumption })
+}
+
+/// Node of a changed assumption and whether it is still one, once that is written; also that it is over.
+async fn written(
+    state: &State,
+    renewed: Result<Renewed, AssumptionError>,
+) -> Result<(Arc<str>, bool), CallError> {
+    match renewed {
+        Ok(Renewed { node, is_assumed, written }) => written.await.map(|()| (node, is_assumed)),
+        Err(error @ AssumptionError::Over { .. }) => {
+            state.assumptions.settled().await?;
+            Err(error.into())
+        }
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Ends an assumption.

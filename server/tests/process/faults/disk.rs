@@ -66,21 +66,23 @@ async fn acquire_by(
     Ok(client.acquire_identity(request).await?.into_inner())
 }
 
-async fn place(served: &Served, name: &str) {
+/// Places a pod; returns the error of a call that is refused.
+async fn place(served: &Served, name: &str, mode: PlaceMode) -> Result<(), Status> {
     let client = Client::connect(&served.url, 1).await.unwrap();
     let requests = Requests { cpu_milli: 100, memory_mib: 1, extended: None };
     let request = PlaceRequest {
         pod: Some(pod("d", name, name, "image", requests).into()),
-        mode: PlaceMode::Assume.into(),
+        mode: mode.into(),
         ..PlaceRequest::default()
     };
-    let answer = client.placement(0).place(request).await.unwrap().into_inner();
+    let answer = client.placement(0).place(request).await?.into_inner();
     let outcome = answer.decision.unwrap().outcome;
     assert!(matches!(outcome, Some(decision::Outcome::Placement(_))), "{outcome:?}");
+    Ok(())
 }
 
 #[tokio::test]
-async fn a_full_disk_stops_grants_and_nothing_else_and_passes() {
+async fn a_full_disk_stops_grants_and_reservations_and_nothing_else_and_passes() {
     let directory = tempfile::tempdir().unwrap();
     let cluster = cluster_file(directory.path());
     let ledger = directory.path().join("ledger");
@@ -100,11 +102,12 @@ async fn a_full_disk_stops_grants_and_nothing_else_and_passes() {
     assert_eq!(refused.code(), Code::Unavailable, "{refused:?}");
     assert!(refused.message().starts_with("the ledger is not available: "), "{refused:?}");
     served.wait_for("the ledger failed: ");
-    place(&served, "while-it-is-full").await;
+    place(&served, "while-it-is-full", PlaceMode::DryRun).await.unwrap();
+    let refused = place(&served, "while-it-is-full", PlaceMode::Assume).await.unwrap_err();
+    assert_eq!(refused.code(), Code::Unavailable, "{refused:?}");
     let (code, text) = served.get("/readyz?verbose").await;
     assert_eq!(code, 200, "{text}");
-    let expected =
-        "[+]ledger ok: pods are placed, but nothing is granted: the ledger is not available: ";
+    let expected = "[+]ledger ok: dry runs go on, but nothing is granted or assumed: the ledger is not available: ";
     assert!(text.contains(expected), "{text}");
     served.eventually("/metrics", |body| body.contains("\nberth_ledger_available 0\n")).await;
 
