@@ -207,12 +207,15 @@ mod tests {
         assert_eq!((set(&mut book, None), book.n_unsure().0), (0, 0));
         assert_eq!((set(&mut book, Some(1)), set(&mut book, Some(2))), (1, 0));
         commit(&mut book, &ledger);
-        assert_eq!(ledger.read(&[key.clone()]).unwrap()[0].as_ref().unwrap().value, [2]);
+        assert_eq!(
+            ledger.read(std::slice::from_ref(&key)).unwrap()[0].as_ref().unwrap().value,
+            [2]
+        );
         assert_eq!((set(&mut book, None), book.n_unsure().0), (0, 1));
         commit(&mut book, &ledger);
         assert_eq!(keys(&ledger), Vec::<String>::new());
         assert_eq!(set(&mut book, Some(3)), 1);
-        book.withdraw(&[key.clone()]);
+        book.withdraw(std::slice::from_ref(&key));
         assert_eq!(book.n_unsure(), (0, 0));
     }
 
