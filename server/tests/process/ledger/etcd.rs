@@ -3,7 +3,7 @@
 use std::slice;
 
 use berth_server::ledger::{
-    Bounds, CommitError, Key, Ledger, LedgerError, Revision, Transaction, first_revision,
+    Bounds, CommitError, Entry, Key, Ledger, LedgerError, Revision, Transaction, first_revision,
 };
 use berth_testing::etcd::Etcd;
 
@@ -19,8 +19,17 @@ fn write(key: &Key, expected: Option<Revision>, value: &str) -> Transaction {
 }
 
 fn value_of(ledger: &dyn Ledger, key: &Key) -> Option<String> {
-    let entry = ledger.read(slice::from_ref(key)).unwrap().remove(0)?;
-    Some(String::from_utf8(entry.value).unwrap())
+    Some(String::from_utf8(entry_of(ledger, key)?.value).unwrap())
+}
+
+/// Reads until it succeeds: while the members elect a leader, no read is answered.
+fn entry_of(ledger: &dyn Ledger, key: &Key) -> Option<Entry> {
+    let mut entries = None;
+    await_true("a read succeeds", || {
+        entries = ledger.read(slice::from_ref(key)).ok();
+        entries.is_some()
+    });
+    entries.unwrap().remove(0)
 }
 
 fn replica(etcd: &Etcd, name: &str) -> Replica {
@@ -80,7 +89,7 @@ fn the_loss_of_a_minority_of_members_loses_nothing() {
     let ledger = replica.ledger();
     replica.await_committing();
     let key = Key::volume("v");
-    let mut last = ledger.commit(write(&key, None, "0")).unwrap();
+    let mut last = commit_at_last(ledger, &write(&key, None, "0"));
     for member in 0..3 {
         etcd.kill(member);
         let text = format!("{member}");
@@ -89,7 +98,7 @@ fn the_loss_of_a_minority_of_members_loses_nothing() {
             match ledger.commit(write(&key, Some(last), &text)) {
                 Ok(revision) => last = revision,
                 Err(CommitError::Conflict { .. }) => {
-                    let entry = ledger.read(slice::from_ref(&key)).unwrap().remove(0).unwrap();
+                    let entry = entry_of(ledger, &key).unwrap();
                     assert_eq!(entry.value, text.as_bytes());
                     last = entry.revision;
                 }
