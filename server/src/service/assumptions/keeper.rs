@@ -5,15 +5,14 @@
 //! before. A change that could not be written is tried again until it can be; its caller does not wait for that.
 
 use std::mem;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
-use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
 
 use berth_engine::{AssumptionStamp, PodKey};
 use tokio::sync::oneshot;
 
-use super::Assumptions;
 use super::book::Book;
 use super::record::NewRecord;
 use super::written::{Outcome, Written};
@@ -69,17 +68,18 @@ pub(super) struct Keeper {
 }
 
 impl Keeper {
-    /// Starts the thread. `book` has what the ledger has.
+    /// Starts the thread. `book` has what the ledger has; `take_out` takes pods out of the cluster whose end is written.
     ///
     /// # Errors
     /// The system's, if it has no thread.
     pub(super) fn start(
         ledger: Arc<dyn Ledger>,
         book: Book,
-        assumptions: Weak<Assumptions>,
+        take_out: impl Fn(&[Ending], AssumptionEnd) + Send + 'static,
     ) -> std::io::Result<Keeper> {
         let (changes, received) = channel();
-        let work = Work { ledger, book, assumptions, waiting: Vec::new(), ending: Vec::new() };
+        let (take_out, waiting, ending) = (Box::new(take_out), Vec::new(), Vec::new());
+        let work = Work { ledger, book, take_out, waiting, ending };
         thread::Builder::new()
             .name("berth-keeper".to_owned())
             .spawn(move || work.run(&received))?;
@@ -129,7 +129,7 @@ struct Leaving {
 struct Work {
     ledger: Arc<dyn Ledger>,
     book: Book,
-    assumptions: Weak<Assumptions>,
+    take_out: Box<dyn Fn(&[Ending], AssumptionEnd) + Send>,
     /// Who waits for the next transaction; with the keys that it would add.
     waiting: Vec<(oneshot::Sender<Outcome>, Vec<Key>)>,
     ending: Vec<Leaving>,
@@ -234,9 +234,7 @@ impl Work {
     /// Takes the pods out of the cluster whose end is written, and answers.
     fn finish(&mut self, outcome: &Outcome) {
         for Leaving { pods, reason, .. } in mem::take(&mut self.ending) {
-            if let Some(assumptions) = self.assumptions.upgrade() {
-                assumptions.finish(&pods, reason);
-            }
+            (self.take_out)(&pods, reason);
         }
         self.answer(outcome);
     }

@@ -70,7 +70,14 @@ impl Assumptions {
             nominations.push(record::decode_nomination(&key, &entry)?);
             book.adopt_nomination(key);
         }
-        let keeper = Keeper::start(ledger, book, Arc::downgrade(self))?;
+        // Not held by the thread, which ends with them.
+        let assumptions = Arc::downgrade(self);
+        let take_out = move |pods: &[Ending], reason| {
+            if let Some(assumptions) = assumptions.upgrade() {
+                assumptions.finish(pods, reason);
+            }
+        };
+        let keeper = Keeper::start(ledger, book, take_out)?;
         // It is called once, before the server serves.
         drop(self.keeper.set(keeper));
         Ok(Kept { pods, nominations })
