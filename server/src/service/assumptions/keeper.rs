@@ -126,10 +126,13 @@ struct Leaving {
     _request: Option<Arc<InProgress>>,
 }
 
+/// Takes pods out of the cluster.
+type TakeOut = dyn Fn(&[Ending], AssumptionEnd) + Send;
+
 struct Work {
     ledger: Arc<dyn Ledger>,
     book: Book,
-    take_out: Box<dyn Fn(&[Ending], AssumptionEnd) + Send>,
+    take_out: Box<TakeOut>,
     /// Who waits for the next transaction; with the keys that it would add.
     waiting: Vec<(oneshot::Sender<Outcome>, Vec<Key>)>,
     ending: Vec<Leaving>,
