@@ -30,7 +30,7 @@ pub(super) async fn expire_assumptions(state: Arc<State>) {
         tick.tick().await;
         let now = clock::now();
         let generation = state.cluster.snapshot().generation();
-        // What has ended is to leave the ledger soon, so that no later server restores it.
+        // Ended assumptions leave the ledger soon, so that the next server does not restore them.
         let is_kept_longer = state.assumptions.are_kept() && generation != swept.1;
         let sweeps = state.assumptions.are_many_ended()
             || is_kept_longer && now.saturating_duration_since(swept.0) >= SWEEP;

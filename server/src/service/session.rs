@@ -125,7 +125,7 @@ pub(crate) async fn commit(
         ))
     };
     let (response, held, written) = state.pool.run(call.deadline, commit).await??;
-    // What is not written does not stay; the session has been committed all the same.
+    // Assumptions that are not written are given back. The session stays committed: it cannot be committed again.
     written.await.inspect_err(|_| assumptions.give_back(held, None))?;
     Ok(response)
 }

@@ -28,14 +28,14 @@ const N_KILLS: u64 = 12;
 
 type Client = PlacementServiceClient<Channel>;
 
-/// What clients were told. A request without a response may have been carried out, or not.
+/// The reservations that the clients know of, by what they were told.
 #[derive(Default)]
 struct Told {
     /// Nodes of the reservations that hold, by pod and token.
     held: BTreeMap<(String, u64), String>,
-    /// Those that a request without a response may have ended.
+    /// Nodes of the reservations whose release got no response, so that it is unknown whether they still hold.
     in_doubt: BTreeMap<(String, u64), String>,
-    /// Those that were acknowledged as released.
+    /// The reservations whose release was acknowledged.
     released: BTreeSet<(String, u64)>,
 }
 
@@ -109,7 +109,7 @@ async fn reserve(
             let messages = tokio_stream::iter((0..4).map(message).collect::<Vec<_>>());
             let mut answers = client.place_stream(messages).await?.into_inner();
             let mut results = Vec::new();
-            // What came before the stream broke was acknowledged.
+            // The responses that came before the stream broke count as acknowledged.
             while let Ok(Some(answer)) = answers.message().await {
                 results.extend(answer.results);
             }
@@ -232,7 +232,7 @@ async fn no_reservation_is_lost_or_made_twice_by_a_kill() {
         let newest = found.keys().map(|(_, token)| *token).max().unwrap_or(last_token);
         assert!(newest >= last_token);
         last_token = newest;
-        // What was not acknowledged is either there or not; from here on it is known.
+        // The listing settles which of the unacknowledged requests were carried out.
         told.held = found;
         told.in_doubt.clear();
         drop(told);

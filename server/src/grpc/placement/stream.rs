@@ -92,7 +92,7 @@ impl Stream for Responses {
                 undelivered.into_iter().for_each(Undelivered::delivered);
                 answer
             }
-            // What it has assumed is given back here.
+            // Dropping `undelivered` gives the assumed pods back.
             Err(error) => refused(answer, &error),
         };
         Poll::Ready(self.next.take().map(answer).map(Ok))

@@ -41,7 +41,7 @@ pub(super) struct NewRecord {
     pub(super) body: Vec<u8>,
 }
 
-/// What of a record may change.
+/// The changeable part of a record, for one pod: whether it has ended, and its time to live.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Standing {
     pub(super) has_ended: bool,

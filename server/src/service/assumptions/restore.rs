@@ -12,7 +12,7 @@ use super::keeper::{Ending, Keeper};
 use super::record::{self, Nomination, Stored, key_of};
 use super::table::Entry;
 use super::{Assumptions, HOLD};
-use crate::ledger::{Entry as LedgerEntry, Key, Ledger, LedgerError};
+use crate::ledger::{Key, Ledger, LedgerError};
 use crate::telemetry::AssumptionEnd;
 
 /// Assumptions that were read from a ledger.
@@ -47,8 +47,7 @@ impl Assumptions {
     /// [`RestoreError`].
     pub(crate) fn keep_in(self: &Arc<Self>, ledger: Arc<dyn Ledger>) -> Result<Kept, RestoreError> {
         let (mut book, mut pods) = (Book::default(), Vec::new());
-        let states: Vec<(Key, LedgerEntry)> = ledger.list(Key::RESERVATION_STATES)?;
-        let mut states = states.into_iter().peekable();
+        let mut states = ledger.list(Key::RESERVATION_STATES)?.into_iter();
         for (key, body) in ledger.list(Key::RESERVATIONS)? {
             // Both parts are written and removed together, and both lists are in the order of the numbers.
             let state = states.next().ok_or_else(|| unpaired(&key))?;
@@ -78,7 +77,7 @@ impl Assumptions {
             }
         };
         let keeper = Keeper::start(ledger, book, take_out)?;
-        // It is called once, before the server serves.
+        // The keeper is set once: `keep_in` is called once, before the server serves.
         drop(self.keeper.set(keeper));
         Ok(Kept { pods, nominations })
     }
@@ -137,7 +136,7 @@ impl Assumptions {
                 }
             }
         }
-        // Those that are not restored leave the ledger. Nobody waits for it.
+        // Nominations that were not restored are removed from the ledger; no caller waits for that.
         drop(self.keep_nominations(pods));
     }
 
@@ -155,7 +154,7 @@ impl Assumptions {
                 reservations.push(engine::Reservation { pod, node, volumes, devices });
                 true
             }
-            // What an earlier version took may be refused by this one.
+            // This version may refuse a pod that an earlier version accepted.
             Err(error) => {
                 tracing::warn!(pod = %stored.key(), %error, "a reservation is dropped");
                 gone.push(stored.token);
