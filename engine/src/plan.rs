@@ -74,8 +74,8 @@ impl<'a> Plan<'a> {
         let (mut plain_scores, mut normalized_scores) = (SmallVec::new(), SmallVec::new());
         let mut cluster_scores = SmallVec::new();
         for (plugin, weight) in &spec.score {
-            let mut scores = Score::all_of(*plugin).filter(|score| (score.applies)(&prepared));
-            let Some(score) = scores.next() else { continue };
+            let mut scores = Score::all_of(*plugin).iter();
+            let Some(score) = scores.find(|score| (score.applies)(&prepared)) else { continue };
             // The policy bounds the sum of weights far below 2³¹.
             let weight = *weight as i32;
             match (score.raw, score.normalize) {

@@ -66,6 +66,19 @@ impl fmt::Display for StatusCode {
     }
 }
 
+/// For each plugin, where its entries in a table begin and end.
+pub(crate) type Ranges = [(usize, usize); Plugin::ALL.len()];
+
+/// No plugin has an entry.
+pub(crate) const NO_RANGES: Ranges = [(0, 0); Plugin::ALL.len()];
+
+/// These ranges with the next entry of the table, which stands beside the others of its plugin.
+pub(crate) const fn widened(mut ranges: Ranges, plugin: Plugin, at: usize) -> Ranges {
+    let (from, to) = ranges[plugin as usize];
+    ranges[plugin as usize] = if to == 0 { (at, at + 1) } else { (from, at + 1) };
+    ranges
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

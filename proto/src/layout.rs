@@ -93,8 +93,9 @@ pub enum Excess {
 const MAX_DEPTH: usize = 100;
 /// Occurrences of a field that is no list: a client may send one twice to have both merged, and no more.
 const MAX_OCCURRENCES: u32 = 4;
-/// Most fields of a message that are counted apart; no message has as many.
+/// Most fields of a message that are counted apart; no message has as many, and most have fewer than the next number.
 const MAX_FIELDS: usize = 96;
+const FEW_FIELDS: usize = 32;
 /// Bytes of a text besides its characters, and of a map's entry besides key and value.
 const TEXT_BYTES: usize = size_of::<String>() + 16;
 const ENTRY_BYTES: usize = 64;
@@ -114,6 +115,12 @@ impl Layout {
         let mut meter = Meter::new(self, *bounds);
         meter.advance(message, true)?;
         Ok(meter.measured())
+    }
+
+    /// Whether the message has a field of this name.
+    #[must_use]
+    pub fn has_field(&self, name: &str) -> bool {
+        self.fields.iter().any(|field| field.name == name)
     }
 
     /// The field of a number, and its position. Fields are in the order of their numbers, most of which follow each other.
@@ -206,10 +213,22 @@ impl Measuring {
         if depth > MAX_DEPTH {
             return Err(excess(Excess::Depth, MAX_DEPTH));
         }
-        let mut counts = [0_u32; MAX_FIELDS];
+        match layout.fields.len() {
+            0..=FEW_FIELDS => self.fields(layout, bytes, &mut [0; FEW_FIELDS], depth),
+            _ => self.fields(layout, bytes, &mut [0; MAX_FIELDS], depth),
+        }
+    }
+
+    fn fields(
+        &mut self,
+        layout: &'static Layout,
+        bytes: &[u8],
+        counts: &mut [u32],
+        depth: usize,
+    ) -> Result<(), Refused> {
         let mut reader = Reader(bytes);
         loop {
-            match self.one_field(layout, &mut reader, &mut counts, depth) {
+            match self.one_field(layout, &mut reader, counts, depth) {
                 Ok(true) => {}
                 Ok(false) => return Ok(()),
                 Err(Refused::Truncated) => return Err(Refused::Malformed),
@@ -223,7 +242,7 @@ impl Measuring {
         &mut self,
         layout: &'static Layout,
         reader: &mut Reader<'_>,
-        counts: &mut [u32; MAX_FIELDS],
+        counts: &mut [u32],
         depth: usize,
     ) -> Result<bool, Refused> {
         let Some((number, wire)) = reader.key()? else { return Ok(false) };
@@ -245,7 +264,13 @@ impl Measuring {
                 (&[][..], 1)
             }
         };
-        let count = &mut counts[index.min(MAX_FIELDS - 1)];
+        if matches!(field.held, Held::Number | Held::Text) && !field.is_list {
+            // The usual case: a number, or a text with its characters.
+            self.total.n_bytes += if matches!(field.held, Held::Text) { content.len() } else { 0 };
+            return Ok(true);
+        }
+        let last = counts.len() - 1;
+        let count = &mut counts[index.min(last)];
         *count = count.saturating_add(u32::try_from(n_new).unwrap_or(u32::MAX));
         let counted = self.count(layout, field, *count, n_new);
         counted
@@ -373,6 +398,22 @@ fn excess(what: Excess, limit: usize) -> Refused {
     Refused::Excess { path: String::new(), what, limit }
 }
 
+/// Reason why bytes cannot be read.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+enum Unreadable {
+    Malformed,
+    Truncated,
+}
+
+impl From<Unreadable> for Refused {
+    fn from(unreadable: Unreadable) -> Refused {
+        match unreadable {
+            Unreadable::Malformed => Refused::Malformed,
+            Unreadable::Truncated => Refused::Truncated,
+        }
+    }
+}
+
 impl Refused {
     fn under(self, name: &str) -> Refused {
         match self {
@@ -401,7 +442,7 @@ struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
     /// Number and form of the next field; `None` at the end.
-    fn key(&mut self) -> Result<Option<(u32, Wire)>, Refused> {
+    fn key(&mut self) -> Result<Option<(u32, Wire)>, Unreadable> {
         if self.0.is_empty() {
             return Ok(None);
         }
@@ -413,15 +454,19 @@ impl<'a> Reader<'a> {
             3 => Wire::Group,
             4 => Wire::GroupEnd,
             5 => Wire::Fixed32,
-            _ => return Err(Refused::Malformed),
+            _ => return Err(Unreadable::Malformed),
         };
         match u32::try_from(key >> 3) {
             Ok(number @ 1..) => Ok(Some((number, wire))),
-            Ok(0) | Err(_) => Err(Refused::Malformed),
+            Ok(0) | Err(_) => Err(Unreadable::Malformed),
         }
     }
 
-    fn varint(&mut self) -> Result<u64, Refused> {
+    fn varint(&mut self) -> Result<u64, Unreadable> {
+        if let Some((&byte @ 0..0x80, rest)) = self.0.split_first() {
+            self.0 = rest;
+            return Ok(byte.into());
+        }
         let mut value = 0;
         for (index, &byte) in self.0.iter().enumerate().take(10) {
             value |= u64::from(byte & 0x7f) << (7 * index);
@@ -430,34 +475,34 @@ impl<'a> Reader<'a> {
                 return Ok(value);
             }
         }
-        Err(if self.0.len() < 10 { Refused::Truncated } else { Refused::Malformed })
+        Err(if self.0.len() < 10 { Unreadable::Truncated } else { Unreadable::Malformed })
     }
 
-    fn take(&mut self, n: usize) -> Result<&'a [u8], Refused> {
-        let (taken, rest) = self.0.split_at_checked(n).ok_or(Refused::Truncated)?;
+    fn take(&mut self, n: usize) -> Result<&'a [u8], Unreadable> {
+        let (taken, rest) = self.0.split_at_checked(n).ok_or(Unreadable::Truncated)?;
         self.0 = rest;
         Ok(taken)
     }
 
-    fn length(&mut self) -> Result<usize, Refused> {
-        usize::try_from(self.varint()?).map_err(|_| Refused::Malformed)
+    fn length(&mut self) -> Result<usize, Unreadable> {
+        usize::try_from(self.varint()?).map_err(|_| Unreadable::Malformed)
     }
 
-    fn content(&mut self) -> Result<&'a [u8], Refused> {
+    fn content(&mut self) -> Result<&'a [u8], Unreadable> {
         let n = self.length()?;
         self.take(n)
     }
 
-    fn skip(&mut self, wire: Wire, depth: usize) -> Result<(), Refused> {
+    fn skip(&mut self, wire: Wire, depth: usize) -> Result<(), Unreadable> {
         match wire {
             Wire::Varint => self.varint().map(drop),
             Wire::Fixed64 => self.take(8).map(drop),
             Wire::Fixed32 => self.take(4).map(drop),
             Wire::Length => self.content().map(drop),
-            Wire::GroupEnd => Err(Refused::Malformed),
-            Wire::Group if depth >= MAX_DEPTH => Err(Refused::Malformed),
+            Wire::GroupEnd => Err(Unreadable::Malformed),
+            Wire::Group if depth >= MAX_DEPTH => Err(Unreadable::Malformed),
             Wire::Group => loop {
-                match self.key()?.ok_or(Refused::Truncated)? {
+                match self.key()?.ok_or(Unreadable::Truncated)? {
                     (_, Wire::GroupEnd) => return Ok(()),
                     (_, inner) => self.skip(inner, depth + 1)?,
                 }
