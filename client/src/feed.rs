@@ -112,9 +112,9 @@ async fn send(
     sizes: mpsc::Sender<u64>,
 ) {
     let begin = std::iter::once((0, Message::BeginSnapshot(BeginSnapshot {})));
-    let end = std::iter::once((0, Message::EndSnapshot(EndSnapshot {})));
-    let batches =
-        batches.map(|deltas| (deltas.len() as u64, Message::Batch(DeltaBatch { deltas })));
+    let end = std::iter::once((0, Message::EndSnapshot(EndSnapshot { position: 0 })));
+    let batches = batches
+        .map(|deltas| (deltas.len() as u64, Message::Batch(DeltaBatch { deltas, position: 0 })));
     for (n_objects, message) in begin.chain(batches).chain(end) {
         // An error means that the stream has ended: the responses carry the reason.
         let sent = requests.send(SyncRequest { message: Some(message) }).await.is_ok();

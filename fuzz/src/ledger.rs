@@ -69,9 +69,11 @@ fn check(error: &GrantError, is_changed: bool) {
         GrantError::TooManyHolders { .. }
         | GrantError::Full { .. }
         | GrantError::TooLarge { .. }
+        | GrantError::RecordTooLarge { .. }
         | GrantError::NotOwner { .. } => {}
         GrantError::Ledger(LedgerError::Damaged { reason }) => assert!(!reason.is_empty()),
         GrantError::Ledger(LedgerError::Unavailable { .. })
+        | GrantError::OtherTerm
         | GrantError::Contended { .. }
         | GrantError::Contradicted(_) => {
             panic!("{error}")

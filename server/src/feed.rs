@@ -5,6 +5,7 @@
 pub mod file;
 pub(crate) mod handed;
 pub mod kube;
+pub(crate) mod position;
 mod sink;
 
 pub(crate) use sink::{FeedSink, LONG_BATCH, LongWrite, LongWrites};
@@ -18,6 +19,7 @@ use berth_proto::meta_v1;
 use tokio::sync::watch;
 
 use self::kube::Watches;
+use self::position::Positions;
 use crate::clock;
 
 /// Reason why a whole source could not be read. A single bad object is never one of these: it is a [`file::Refused`].
@@ -91,6 +93,7 @@ pub struct Freshness {
     last: Mutex<Option<Instant>>,
     /// Watches of the API-server feed; if set, no other feed changes the cluster.
     watches: Mutex<Option<Arc<Watches>>>,
+    positions: Positions,
 }
 
 /// Reason why the cluster cannot be used, or fed, now.
@@ -149,6 +152,11 @@ impl Freshness {
         if *self.fed.borrow() {
             turn_true(&self.completed);
         }
+    }
+
+    /// How far the feed is.
+    pub(crate) fn positions(&self) -> &Positions {
+        &self.positions
     }
 
     /// Records that a feed is alive although the cluster has not changed yet, as while a snapshot is being collected.

@@ -32,7 +32,8 @@ mod reason;
 
 pub use claim::{Blind, Contradiction, Sight, Witness};
 pub use embedded::{Embedded, OpenError};
-pub use etcd::{Etcd, EtcdOptions, EtcdStartError};
+pub use etcd::{Etcd, EtcdOptions, EtcdStartError, PeerFiles, Replica, Role};
+pub(crate) use etcd::{Listed, News};
 pub use grants::{Call, ForceRight, GrantError, Grants};
 pub use memory::Memory;
 
@@ -57,9 +58,13 @@ impl fmt::Display for Revision {
     }
 }
 
+/// A term of a committer, of a ledger that several servers share. Each one is greater than those before.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Term(pub i64);
+
 /// Key of a record, from its kind and its subject: `identity/NAMESPACE/NAME`, `volume/NAME`, `fence/NODE`,
-/// `reservation/NUMBER`, `reservation-state/NUMBER` or `nomination/NAMESPACE/NAME`. The names contain no `/`, so that no
-/// two records share a key.
+/// `reservation/NUMBER`, `reservation-state/NUMBER`, `nomination/NAMESPACE/NAME` or `position`. The names contain no `/`,
+/// so that no two records share a key.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key(String);
 
@@ -116,6 +121,18 @@ impl Key {
     /// Start of the keys of what of them may change.
     pub(crate) const RESERVATION_STATES: &str = "reservation-state/";
 
+    /// The number of the changeable part of a record of reservations; `None` for another key.
+    pub(crate) fn number_of_reservation_state(&self) -> Option<u64> {
+        self.0.strip_prefix(Key::RESERVATION_STATES)?.parse().ok()
+    }
+
+    /// The key of what the last committer knew: how far its feed was, and its last token.
+    pub(crate) fn position() -> Key {
+        Key(Key::POSITION.to_owned())
+    }
+
+    pub(crate) const POSITION: &str = "position";
+
     /// Start of the keys of all fences.
     pub(crate) const FENCES: &str = "fence/";
 
@@ -151,6 +168,9 @@ pub struct Transaction {
     pub writes: Vec<(Key, Option<Vec<u8>>)>,
     /// The line for the journal, at the transaction's revision; `None` for a change that it does not tell.
     pub journal: Option<Vec<u8>>,
+    /// The term in which the change was decided: in another one nothing changes. `None` where no other server commits, or
+    /// the expectations are all that it depends on.
+    pub term: Option<Term>,
 }
 
 /// A line of the journal.
@@ -224,8 +244,8 @@ pub trait Ledger: Send + Sync + 'static {
     /// changes nothing.
     ///
     /// # Errors
-    /// [`CommitError::Conflict`], [`CommitError::Full`] and [`CommitError::TooLarge`]: nothing has changed. [`CommitError::Ledger`]: the
-    /// transaction has happened as a whole or not at all, and it is unknown which.
+    /// [`CommitError::Conflict`], [`CommitError::Full`], [`CommitError::TooLarge`] and [`CommitError::OtherTerm`]: nothing
+    /// has changed. [`CommitError::Ledger`]: the transaction has happened as a whole or not at all, and it is unknown which.
     fn commit(&self, transaction: Transaction) -> Result<Revision, CommitError>;
 
     /// Reads at most `limit` lines of the journal after the revision `after`.
@@ -304,6 +324,9 @@ pub enum CommitError {
         /// The limit.
         limit: u64,
     },
+    /// The term in which the change was decided is over.
+    #[error("another replica may have committed since this was decided")]
+    OtherTerm,
     /// The storage failed.
     #[error(transparent)]
     Ledger(#[from] LedgerError),

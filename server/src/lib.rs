@@ -39,6 +39,7 @@ pub mod admission;
 pub mod net;
 pub mod auth;
 pub mod ledger;
+pub mod replicas;
 
 pub mod document;
 pub mod telemetry;

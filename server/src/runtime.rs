@@ -2,6 +2,7 @@
 
 mod options;
 mod open;
+mod replica;
 mod transport;
 mod upkeep;
 mod ledger_upkeep;
@@ -65,6 +66,7 @@ pub struct Server {
     upkeep: JoinHandle<()>,
     expiry: JoinHandle<()>,
     restoring: JoinHandle<()>,
+    following: JoinHandle<()>,
     fences: JoinHandle<()>,
     reloader: Reloader,
     grace_period: Duration,
@@ -87,6 +89,7 @@ impl Server {
         let reloader = Reloader::default();
         let Opened { state, grpc, http, kept } = open(options, &reloader, drain.clone()).await?;
         let restoring = begin_restore(&state, kept);
+        let following = replica::follow(&state);
         let health = HealthReporter::new();
         report_health(&state, &health).await;
         let service = CallService::new(grpc::routes(&state, health.clone())?, state.clone());
@@ -100,6 +103,7 @@ impl Server {
             upkeep: tokio::spawn(keep_up(state.clone(), health)),
             expiry: tokio::spawn(expire_assumptions(state.clone())),
             restoring: tokio::spawn(restoring),
+            following: tokio::spawn(following),
             fences: tokio::spawn(follow_fences(state.clone())),
             state,
             extender,
@@ -238,6 +242,7 @@ impl Server {
         self.upkeep.abort();
         self.expiry.abort();
         self.restoring.abort();
+        self.following.abort();
         self.fences.abort();
         outcome
     }

@@ -67,7 +67,8 @@ impl Scheduler {
     ) -> Scheduler {
         let (candidate, leadership) = match options.lease.clone() {
             Some(lease) => {
-                let (candidate, leadership) = Candidate::stand(client.clone(), lease);
+                let (candidate, leadership) =
+                    Candidate::stand(client.clone(), lease, state.assumptions.made_here());
                 (Some(candidate), leadership)
             }
             None => (None, Leadership::always()),

@@ -14,6 +14,17 @@ pub(crate) fn grouped(n: impl TryInto<u64>) -> String {
     HumanCount(n.try_into().unwrap_or(u64::MAX)).to_string()
 }
 
+/// The message of an error, and those of what caused it.
+pub(crate) fn causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        text = format!("{text}: {error}");
+        source = error.source();
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -29,14 +29,18 @@ pub struct Candidate {
 }
 
 impl Candidate {
-    /// Takes part in the election from now on.
+    /// Takes part in the election from now on, whenever this instance may lead.
     #[must_use]
-    pub fn stand(client: kube::Client, options: LeaseOptions) -> (Candidate, Leadership) {
+    pub fn stand(
+        client: kube::Client,
+        options: LeaseOptions,
+        may_lead: watch::Receiver<bool>,
+    ) -> (Candidate, Leadership) {
         let (terms, term) = watch::channel(Term::UNKNOWN);
         let (resigned, resigning) = watch::channel(false);
         let lookout = Lookout::begin(client.clone(), &options);
         let election = Election::new(client, options);
-        let task = tokio::spawn(run(election, lookout, terms, resigning));
+        let task = tokio::spawn(run(election, lookout, terms, may_lead, resigning));
         (Candidate { task, resigned }, Leadership(term))
     }
 
@@ -58,6 +62,7 @@ async fn run(
     mut election: Election,
     lookout: Lookout,
     terms: watch::Sender<Term>,
+    mut may_lead: watch::Receiver<bool>,
     mut resigning: watch::Receiver<bool>,
 ) {
     let (renew_deadline, retry_period) =
@@ -66,6 +71,17 @@ async fn run(
     let mut number = 0;
     let mut trouble = Trouble::default();
     loop {
+        if !*may_lead.borrow_and_update() {
+            tell(&terms, &Term::UNKNOWN);
+            if held_until.take().is_some() {
+                give_up(&mut election, renew_deadline).await;
+            }
+            tokio::select! {
+                Ok(()) = may_lead.changed() => {}
+                _ = resigning.wait_for(|&resigning| resigning) => break,
+            }
+            continue;
+        }
         let sent = clock::now();
         // A connection that is silently lost must leave time for another one.
         let asking = tokio::time::timeout(renew_deadline / 3, election.acquire_or_renew());
@@ -105,13 +121,18 @@ async fn run(
         tokio::select! {
             () = tokio::time::sleep_until(look_at.into()) => {}
             () = lookout.changed(), if !is_held && is_known => {}
+            Ok(()) = may_lead.changed() => {}
             _ = resigning.wait_for(|&resigning| resigning) => break,
         }
     }
     terms.send_replace(Term::UNKNOWN);
-    if held_until.is_some()
-        && tokio::time::timeout(renew_deadline, election.release()).await.is_err()
-    {
+    if held_until.is_some() {
+        give_up(&mut election, renew_deadline).await;
+    }
+}
+
+async fn give_up(election: &mut Election, patience: Duration) {
+    if tokio::time::timeout(patience, election.release()).await.is_err() {
         tracing::warn!("the Lease runs out by itself: the API server is silent");
     }
 }

@@ -65,7 +65,7 @@ async fn a_line_has_caller_method_and_outcome() {
     assert!(time.as_str().unwrap().ends_with('Z'), "{time}");
     let expected = serde_json::json!({
         "time": null, "user": "anonymous", "means": "nothing", "method": "/a/B", "code": "OK",
-        "roles": ["reader", "scheduler", "feeder", "lifecycle", "admin"],
+        "roles": ["reader", "scheduler", "feeder", "lifecycle", "replica", "admin"],
         "elapsedMs": 1.234, "requestId": "a\n\"b\"\u{1b}",
     });
     assert_eq!(line, expected);

@@ -14,14 +14,16 @@ pub enum Role {
     Feeder,
     /// Acquires names, volumes and fences from the ledger.
     Lifecycle,
+    /// Calls in the name of those who have called another replica.
+    Replica,
     /// May do everything, including force deletion and breaking an attachment.
     Admin,
 }
 
 impl Role {
     /// Every role.
-    pub const ALL: [Role; 5] =
-        [Role::Reader, Role::Scheduler, Role::Feeder, Role::Lifecycle, Role::Admin];
+    pub const ALL: [Role; 6] =
+        [Role::Reader, Role::Scheduler, Role::Feeder, Role::Lifecycle, Role::Replica, Role::Admin];
 
     /// Name in files and messages.
     #[must_use]
@@ -31,6 +33,7 @@ impl Role {
             Role::Scheduler => "scheduler",
             Role::Feeder => "feeder",
             Role::Lifecycle => "lifecycle",
+            Role::Replica => "replica",
             Role::Admin => "admin",
         }
     }
@@ -61,7 +64,7 @@ impl Roles {
     /// No roles.
     pub const NONE: Roles = Roles(0);
     /// All roles.
-    pub const ALL: Roles = Roles(0b1_1111);
+    pub const ALL: Roles = Roles(0b11_1111);
 
     /// These roles and `role`.
     #[must_use]

@@ -108,7 +108,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
 ];
 
 /// Options that few need.
-const RARE: [&str; 51] = [
+const RARE: [&str; 52] = [
     "assume-ttl",
     "audit-log",
     "balance",
@@ -144,6 +144,7 @@ const RARE: [&str; 51] = [
     "now",
     "pod-group-label",
     "preempt",
+    "replica-address",
     "replica-name",
     "require-controllers",
     "respect-fences",

@@ -7,7 +7,7 @@ use super::read::{at_least, elapsed, path};
 use super::settings::{Layer, settings};
 use crate::document::ConfigError;
 use crate::document::decode::{self, Cursor};
-use crate::ledger::EtcdOptions;
+use crate::ledger::{EtcdOptions, PeerFiles};
 
 /// Minimum of the lease: etcd's own with its usual settings, so that the time that is asked for is the one that is given.
 const MIN_LEASE: Duration = Duration::from_secs(2);
@@ -95,6 +95,36 @@ settings! {
         shown: "the name of the machine",
         page: "name of this replica, which no other one has.",
     }
+
+    /// URL at which other replicas reach this one's gRPC port
+    #[arg(long = "replica-address", env = "BERTH_REPLICA_ADDRESS", value_name = "URL")]
+    replica_address: Option<String> {
+        file: "replicaAddress" = decode::text,
+        check: |address: &String| check_address(address) => "--replica-address",
+        shown: "none: other replicas cannot send on what this one commits",
+        page: "URL at which other replicas reach this one's gRPC port, `http://` or `https://`.",
+    }
+
+    /// Authority of the other replicas' certificates, in PEM
+    #[arg(skip)]
+    replica_ca_file: Option<PathBuf> {
+        file: "replicaCaFile" = |value| path(value, directory),
+        page: "certificate in PEM of the authority that vouches for the other replicas, for `https://`.",
+    }
+
+    /// Certificate to show to the other replicas, in PEM
+    #[arg(skip)]
+    replica_cert_file: Option<PathBuf> {
+        file: "replicaCertFile" = |value| path(value, directory),
+        page: "certificate in PEM that this replica shows to the others; it needs the role `replica` there.",
+    }
+
+    /// Private key of that certificate, in PEM
+    #[arg(skip)]
+    replica_key_file: Option<PathBuf> {
+        file: "replicaKeyFile" = |value| path(value, directory),
+        page: "its private key in PEM.",
+    }
 }
 
 /// Decodes the section; `directory` is where relative paths start.
@@ -150,11 +180,30 @@ impl EtcdOverrides {
                 return refuse("etcd.user", "is missing: `etcd.passwordFile` needs it");
             }
         };
+        let peers = match (given.replica_ca_file, given.replica_cert_file, given.replica_key_file) {
+            (Some(ca_file), Some(cert_file), Some(key_file)) => {
+                Some(PeerFiles { ca_file, cert_file, key_file })
+            }
+            (None, None, None) => None,
+            (ca_file, cert_file, _) => {
+                let missing = match (ca_file, cert_file) {
+                    (None, _) => "etcd.replicaCaFile",
+                    (_, None) => "etcd.replicaCertFile",
+                    _ => "etcd.replicaKeyFile",
+                };
+                return refuse(
+                    missing,
+                    "is missing: the three files for other replicas go together",
+                );
+            }
+        };
         let options = EtcdOptions::default();
         Ok(Some(EtcdOptions {
             endpoints: given.etcd_endpoints,
             prefix: given.etcd_prefix.unwrap_or(options.prefix),
             name: given.replica_name.unwrap_or_else(machine_name),
+            address: given.replica_address.unwrap_or_default(),
+            peers,
             lease: given.etcd_lease.unwrap_or(options.lease),
             timeout: given.etcd_timeout.unwrap_or(options.timeout),
             ca_file: given.etcd_ca_file,
@@ -166,6 +215,15 @@ impl EtcdOverrides {
 
 fn machine_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+fn check_address(address: &str) -> Result<(), String> {
+    let address = address.parse::<http::Uri>().ok();
+    let scheme = address.as_ref().and_then(http::Uri::scheme_str);
+    match matches!(scheme, Some("http" | "https")) {
+        true => Ok(()),
+        false => Err("must be a URL such as `https://10.0.0.7:7400`".to_owned()),
+    }
 }
 
 fn check_prefix(prefix: &str) -> Result<(), String> {

@@ -134,7 +134,8 @@ fn queued(
 }
 
 fn pending(pod: &core_v1::Pod, cluster: &Cluster) -> Result<Pending, String> {
-    Pending::of(pod, cluster, &GroupKeys::default()).ok_or_else(|| "a pod without a spec".into())
+    Pending::of(pod, |pod| cluster.compile_pod(pod), &GroupKeys::default())
+        .ok_or_else(|| "a pod without a spec".into())
 }
 
 /// The pod before its generated claims were what they are: that they change is the event.

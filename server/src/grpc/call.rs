@@ -14,6 +14,7 @@ use crate::audit::{Changes, Line};
 use crate::auth::Caller;
 use crate::clock;
 use crate::net::{InUse, Peer};
+use crate::replicas::read_caller;
 use crate::service::method::{self, Effect, Method};
 use crate::service::{
     Access, CallError, Deadline, Delivery, HeldBytes, REQUEST_ID, State, Supposed,
@@ -32,6 +33,8 @@ pub(super) struct Call {
     pub(super) arrived: Instant,
     pub(super) caller: Option<Arc<Caller>>,
     pub(super) peer: Option<Arc<Peer>>,
+    /// Whether another replica has sent the call here.
+    is_forwarded: bool,
     /// Keeps the connection from making room for others.
     in_use: Option<InUse>,
     /// Present once the call has begun.
@@ -67,6 +70,7 @@ impl Call {
             arrived,
             caller: None,
             peer: request.extensions().get::<Arc<Peer>>().cloned(),
+            is_forwarded: false,
             in_use: None,
             entered: None,
             stream: None,
@@ -97,7 +101,9 @@ impl Call {
         let user = self.caller.as_ref().map(|caller| caller.user.clone()).unwrap_or_default();
         // cluster-autoscaler names every pod for every option, in up to 128 MiB.
         let may_have_all = self.method.is_of_expander();
-        Holder { may_have_all, ..Holder::of(user, self.peer.as_ref()) }
+        // The connection of a replica is that of all its callers.
+        let connection = self.peer.as_ref().filter(|_| !self.is_forwarded);
+        Holder { may_have_all, ..Holder::of(user, connection) }
     }
 
     /// Authenticates the caller and checks its role; the handler finds the caller in the request's extensions.
@@ -108,6 +114,10 @@ impl Call {
             .state
             .auth
             .authenticate(self.peer.as_deref().map(|peer| &peer.identity), request.headers())?;
+        self.in_use = self.peer.as_ref().map(|peer| InUse::begin(peer, &caller.user));
+        let original = read_caller(&caller, request.headers())?;
+        self.is_forwarded = original.is_some();
+        let caller = original.unwrap_or(caller);
         let allowed = caller.check(role);
         if self.method.effect != Effect::Reads
             && let Some(changes) = self.state.audit.changes()
@@ -119,7 +129,6 @@ impl Call {
             self.changes = Some(changes);
         }
         request.extensions_mut().insert(caller.clone());
-        self.in_use = self.peer.as_ref().map(|peer| InUse::begin(peer, &caller.user));
         self.caller = Some(caller);
         if let Some(supposed) = request.extensions().get::<Supposed>() {
             supposed.note_access(Access::of(request.extensions()));
@@ -170,8 +179,18 @@ impl Call {
             && self.method.lane.is_unary()
     }
 
-    /// Admits the call. Called when the call first gets a thread, so that its wait for one counts.
+    /// Admits the call, and begins to audit one that always changes something.
     pub(super) fn enter(&mut self) -> Result<(), CallError> {
+        self.admit()?;
+        match &self.changes {
+            Some(changes) if self.method.effect == Effect::Changes => Ok(changes.begin()?),
+            // The handler reports whether it does.
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Admits the call. Called when the call first gets a thread, so that its wait for one counts.
+    pub(super) fn admit(&mut self) -> Result<(), CallError> {
         let user = self.user();
         let now = clock::now();
         let waited = now.saturating_duration_since(self.arrived);
@@ -180,11 +199,7 @@ impl Call {
         if self.method.lane == Lane::Stream && !self.state.auth.is_open() {
             self.stream = Some(self.state.admission.open_stream(&user)?);
         }
-        match &self.changes {
-            Some(changes) if self.method.effect == Effect::Changes => Ok(changes.begin()?),
-            // The handler reports whether it does.
-            Some(_) | None => Ok(()),
-        }
+        Ok(())
     }
 
     /// Ends the call if `headers`, or trailers, contain its status.

@@ -13,7 +13,7 @@ use crate::clock;
 use crate::escape::presentable;
 use crate::expander::node_group_option::{self, NodeGroupOption};
 use crate::expander::{Best, World};
-use crate::service::{CallError, Cancel, Deadline, State};
+use crate::service::{CallError, CallParts, Cancel, Deadline, State};
 pub(crate) use service::ExpanderService;
 
 /// Time that cluster-autoscaler waits (S-CAE-3); for callers without a deadline.
@@ -30,7 +30,7 @@ async fn best_options(
     state: Arc<State>,
     request: tonic::Request<Bytes>,
 ) -> Result<Response<BestOptionsResponse>, Status> {
-    let (deadline, shared) = (Deadline::of(request.extensions()), state.clone());
+    let (deadline, shared) = (CallParts::of(request.extensions()).deadline, state.clone());
     let now = clock::now();
     let (patience, last_call) = (until(deadline, now, MARGIN), until(deadline, now, LAST_MARGIN));
     let request = request.into_inner();

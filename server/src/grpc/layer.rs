@@ -3,10 +3,12 @@
 //! such layer.
 
 mod body;
+mod forward;
 mod idempotency;
 mod piece;
 mod received;
 mod refusal;
+mod revision;
 
 use std::convert::Infallible;
 use std::future::{Future, poll_fn};
@@ -16,7 +18,7 @@ use std::task::{Context, Poll};
 use std::time::Instant;
 
 use berth_proto::layout::Bounds;
-use http::{Request, Response};
+use http::{HeaderValue, Request, Response};
 use tonic::body::Body;
 use tonic::service::Routes;
 use tonic::{Code, Status};
@@ -28,9 +30,10 @@ use super::status::of_transport;
 use crate::admission::Lane;
 use crate::clock;
 use crate::service::response_cache::RequestName;
-use crate::service::{CallError, State};
+use crate::service::{CallError, CallParts, MIN_REVISION, State};
 use crate::telemetry::trace::{Scope, Span};
 pub(crate) use body::CallBody;
+use forward::{Elsewhere, Share};
 use received::Received;
 
 /// [`Routes`] with the steps before and after each handler.
@@ -60,21 +63,32 @@ impl Service<Request<Body>> for CallService {
         let mut call = Call::new(&self.state, &request, arrived);
         let allowed = call.authorize(&mut request);
         let deadline = call.limit(request.headers());
-        request.extensions_mut().insert(deadline);
-        if call.delivery.is_watched() {
-            request.extensions_mut().insert(call.delivery.clone());
-        }
+        let (delivery, held) = (call.delivery.clone(), call.held.clone());
+        request.extensions_mut().insert(CallParts { deadline, delivery, held });
+        let asked =
+            self.state.replicas.as_ref().and_then(|_| request.headers().get(MIN_REVISION).cloned());
+        let elsewhere = Elsewhere::of(&call, &request);
         let request = call.receive(request);
         let scope = call.span.as_ref().map(Span::scope);
         let user = call.user();
+        if let Some(elsewhere) = elsewhere {
+            let answering =
+                call.elsewhere(elsewhere, self.routes.clone(), (request, asked), allowed);
+            return carried(scope, user.carry(answering));
+        }
         if call.is_named() {
-            let answering = call.once(self.routes.clone(), request, allowed);
+            let answering = call.once(self.routes.clone(), (request, asked), allowed);
             return carried(scope, user.carry(answering));
         }
         // The handler does not start before this future is polled.
         let answer = self.routes.call(request);
         let answering = async move {
             if let Err(error) = allowed.and_then(|()| call.enter()) {
+                return Ok(call.refuse(error));
+            }
+            if asked.is_some()
+                && let Err(error) = call.await_revision(asked).await
+            {
                 return Ok(call.refuse(error));
             }
             match within(call.until, answer).await {
@@ -114,7 +128,7 @@ async fn within<F: Future>(until: Option<Instant>, future: F) -> Option<F::Outpu
 
 impl Call {
     /// The request with a body whose messages are taken within the budget of bytes, and measured.
-    fn receive(&mut self, mut request: Request<Body>) -> Request<Body> {
+    fn receive(&mut self, request: Request<Body>) -> Request<Body> {
         let is_stream = self.method.lane == Lane::Stream && !self.state.auth.is_open();
         let credential = is_stream
             .then(|| Credential::of(&self.state.auth, self.peer.as_ref(), request.headers()));
@@ -131,7 +145,6 @@ impl Call {
             is_for_strangers: self.method.role.is_none(),
             credential,
         };
-        request.extensions_mut().insert(self.held.clone());
         request.map(|body| Body::new(Received::new(body, terms, self.held.clone())))
     }
 
@@ -149,31 +162,94 @@ impl Call {
     async fn once(
         mut self,
         routes: Routes,
-        request: Request<Body>,
+        (request, asked): (Request<Body>, Option<HeaderValue>),
         allowed: Result<(), CallError>,
     ) -> Result<Response<CallBody>, Infallible> {
         if let Err(error) = allowed.and_then(|()| self.enter()) {
             return Ok(self.refuse(error));
         }
-        let (Some(id), Some(caller)) = (self.request_id.as_deref(), &self.caller) else {
-            return Ok(self.refuse(CallError::Broken));
-        };
-        let (user, id) = (caller.user.clone(), Arc::from(id));
-        let name = RequestName { user, method: self.method.path, id };
+        if let Err(error) = self.await_revision(asked).await {
+            return Ok(self.refuse(error));
+        }
+        let answered = within(self.until, self.answer_once(routes, request)).await;
+        Ok(self.finish(answered))
+    }
+
+    /// Has the handler answer, unless the request has a name and was answered before.
+    fn answer_once(
+        &self,
+        mut routes: Routes,
+        request: Request<Body>,
+    ) -> impl Future<Output = Result<Response<Body>, CallError>> + Send + use<> {
+        let name = self.request_id.as_deref().zip(self.caller.as_ref()).map(|(id, caller)| {
+            let (user, id) = (caller.user.clone(), Arc::from(id));
+            RequestName { user, method: self.method.path, id }
+        });
         let (state, limit) = (self.state.clone(), self.state.max_message_bytes(self.method));
         let delivery = self.delivery.clone();
-        let answering =
-            idempotency::answer_once(&state.responses, name, routes, request, delivery, limit);
-        match within(self.until, answering).await {
-            Some(Ok(answered)) => {
-                if answered.is_replayed {
-                    state.metrics.admission().count_replayed();
-                }
-                Ok(self.answer(answered.response))
+        async move {
+            let Some(name) = name else {
+                return match routes.call(request).await {
+                    Ok(response) => Ok(response),
+                    Err(never) => match never {},
+                };
+            };
+            let answered =
+                idempotency::answer_once(&state.responses, name, routes, request, delivery, limit)
+                    .await?;
+            if answered.is_replayed {
+                state.metrics.admission().count_replayed();
             }
-            Some(Err(error)) => Ok(self.refuse(error)),
-            None => Ok(self.refuse_late()),
+            Ok(answered.response)
         }
+    }
+
+    fn finish(self, answered: Option<Result<Response<Body>, CallError>>) -> Response<CallBody> {
+        match answered {
+            Some(Ok(response)) => self.answer(response),
+            Some(Err(error)) => self.refuse(error),
+            None => self.refuse_late(),
+        }
+    }
+
+    /// Handles a request that another replica may have to decide.
+    async fn elsewhere(
+        mut self,
+        elsewhere: Elsewhere,
+        routes: Routes,
+        (request, asked): (Request<Body>, Option<HeaderValue>),
+        allowed: Result<(), CallError>,
+    ) -> Result<Response<CallBody>, Infallible> {
+        let share = self.method.share();
+        // The replica that decides audits it.
+        let is_for_other = matches!(share, Share::Reservations | Share::Grants);
+        let entered = if is_for_other { self.admit() } else { self.enter() };
+        if let Err(error) = allowed.and(entered) {
+            return Ok(self.refuse(error));
+        }
+        if let Err(error) = self.await_revision(asked).await {
+            return Ok(self.refuse(error));
+        }
+        let (until, limit) = (self.until, self.state.max_message_bytes(self.method));
+        let answered = match share {
+            Share::Reservations | Share::Grants => {
+                within(until, elsewhere.call(request.into_body(), limit, until)).await
+            }
+            Share::SomeStreams => match within(until, elsewhere.stream(request, until)).await {
+                Some(Ok(Err(request))) => within(until, self.answer_once(routes, request)).await,
+                Some(Ok(Ok(response))) => Some(Ok(response)),
+                Some(Err(error)) => Some(Err(error)),
+                None => None,
+            },
+            Share::SomeRequests | Share::Nothing => {
+                let (request, copy) = Elsewhere::copying(request);
+                let answering = self.answer_once(routes, request);
+                let answering =
+                    async { elsewhere.instead_of(answering.await?, &copy, until).await };
+                within(until, answering).await
+            }
+        };
+        Ok(self.finish(answered))
     }
 
     /// Refuses a call whose time is up; the error says whether the limit was the caller's or the server's.
@@ -197,7 +273,8 @@ impl Call {
 
     fn answer(mut self, response: Response<Body>) -> Response<CallBody> {
         let max_message_bytes = || self.state.max_message_bytes(self.method);
-        let response = in_callers_terms(response, &self.unknown_path, max_message_bytes);
+        let mut response = in_callers_terms(response, &self.unknown_path, max_message_bytes);
+        self.tell_revision(response.headers_mut());
         self.note_status(response.headers());
         response.map(|body| CallBody::new(body, self))
     }

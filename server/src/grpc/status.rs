@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use berth_engine::{CommitError, EngineError, Ground, PodKey};
+use tonic::metadata::MetadataValue;
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt as _};
 
@@ -15,6 +16,10 @@ use crate::service::{AssumptionError, CallError};
 
 /// Domain of `google.rpc.ErrorInfo`.
 const DOMAIN: &str = "berth.dev";
+/// Metadata of a status that says that another replica answers this: the one that commits, or the one of a name.
+pub(super) const ELSEWHERE: &str = "berth-elsewhere";
+pub(super) const COMMITTER: &str = "committer";
+pub(super) const REPLICA: &str = "replica=";
 /// Time after which a failed ledger may work again: faults are looked after every few hundred milliseconds to seconds, and
 /// another replica commits some seconds after one is lost.
 const LEDGER_RETRY: Duration = Duration::from_secs(1);
@@ -22,7 +27,19 @@ const LEDGER_RETRY: Duration = Duration::from_secs(1);
 impl From<CallError> for Status {
     fn from(error: CallError) -> Status {
         let message = presentable(&error.to_string());
-        Status::with_error_details(error.code(), message, details(&error))
+        let mut status = Status::with_error_details(error.code(), message, details(&error));
+        let elsewhere = match &error {
+            CallError::NotCommitter { .. } => Some(MetadataValue::from_static(COMMITTER)),
+            // Names of replicas are visible ASCII; another text names none.
+            CallError::SessionElsewhere { replica, is_gone: false } => {
+                MetadataValue::try_from(format!("{REPLICA}{replica}")).ok()
+            }
+            _ => None,
+        };
+        if let Some(elsewhere) = elsewhere {
+            status.metadata_mut().insert(ELSEWHERE, elsewhere);
+        }
+        status
     }
 }
 
@@ -51,7 +68,10 @@ fn details(error: &CallError) -> ErrorDetails {
         CallError::Audit(ChangeError::QueueFull { retry_after }) => {
             details.set_retry_info(Some(*retry_after));
         }
-        CallError::NotGranted(GrantError::Ledger(LedgerError::Unavailable { .. })) => {
+        CallError::NotCommitter { .. }
+        | CallError::NotGranted(
+            GrantError::OtherTerm | GrantError::Ledger(LedgerError::Unavailable { .. }),
+        ) => {
             details.set_retry_info(Some(LEDGER_RETRY));
         }
         _ => {}
@@ -105,6 +125,10 @@ fn info(error: &CallError) -> Option<Info> {
         CallError::Assumption(error) => assumption_info(error),
         CallError::NotCommitted(error) => commit_info(error),
         CallError::NotGranted(error) => grant_info(error),
+        CallError::NotCommitter { .. } => Info::new("NOT_COMMITTER", []),
+        CallError::SessionElsewhere { replica, .. } => {
+            Info::new("SESSION_LOST", [("replica", replica.clone())])
+        }
         CallError::Auth(AuthError::Unauthenticated { .. }) => Info::new("UNAUTHENTICATED", []),
         CallError::Auth(AuthError::PermissionDenied { role, .. }) => {
             Info::new("ROLE_MISSING", [("role", role.to_string())])
@@ -193,6 +217,10 @@ fn grant_info(error: &GrantError) -> Option<Info> {
         GrantError::TooLarge { limit } => {
             Info::new("LEDGER_FULL", [("max_bytes", limit.to_string())])
         }
+        GrantError::RecordTooLarge { limit } => {
+            Info::new("RECORD_TOO_LARGE", [("max_bytes", limit.to_string())])
+        }
+        GrantError::OtherTerm => Info::new("NOT_COMMITTER", []),
         GrantError::Ledger(LedgerError::Unavailable { .. }) => Info::new("LEDGER_UNAVAILABLE", []),
         GrantError::Ledger(LedgerError::Damaged { .. }) => Info::new("LEDGER_DAMAGED", []),
     }

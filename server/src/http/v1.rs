@@ -33,7 +33,10 @@ use tower_service::Service;
 use super::body::{self, Bodies, Held};
 use crate::net::Peer;
 pub(super) use crate::service::REQUEST_ID;
-use crate::service::{Deadline, Limits, SimpleRequest, State, Supposed, Target};
+use crate::service::{
+    Deadline, Limits, MIN_REVISION, REVISION, STALENESS, SimpleRequest, State, Supposed, Target,
+    grpc_timeout,
+};
 use expanded::Scene;
 pub(super) use failure::Failure;
 use message::OneMessage;
@@ -46,14 +49,15 @@ use translate::{Form, Translated, translate};
 /// Size up to which a request is translated, or a response written, on the thread where it arrived.
 const SHORT_BYTES: usize = 64 << 10;
 /// Headers of a request that its call gets.
-const PASSED_ON: [HeaderName; 4] = [
+const PASSED_ON: [HeaderName; 5] = [
     AUTHORIZATION,
     HeaderName::from_static(REQUEST_ID),
     HeaderName::from_static("traceparent"),
     HeaderName::from_static("tracestate"),
+    MIN_REVISION,
 ];
-/// Header of a response that repeats an earlier one.
-const REPLAYED: HeaderName = HeaderName::from_static("berth-replayed");
+/// Headers of a call's response that its caller gets: whether it repeats an earlier one, and what it has counted.
+const TOLD: [HeaderName; 3] = [HeaderName::from_static("berth-replayed"), REVISION, STALENESS];
 
 /// The services that answer calls, behind the layer around every call.
 #[derive(Clone)]
@@ -179,7 +183,7 @@ enum Stop {
 struct Answer {
     route: &'static Route,
     message: Bytes,
-    replayed: Option<HeaderValue>,
+    headers: HeaderMap,
     told: Told,
 }
 
@@ -365,24 +369,17 @@ impl Head {
         let (parts, body) = (shares.calls.0)(request).await.into_parts();
         let collected = message::collect(&parts.headers, body).await;
         let message = collected.map_err(|status| Failure::of_status(&status))?;
-        let replayed = parts.headers.get(REPLAYED).cloned();
-        Ok(Answer { route, message, replayed, told: Told::default() })
+        let mut headers = HeaderMap::new();
+        for name in TOLD {
+            headers.extend(parts.headers.get(&name).map(|value| (name, value.clone())));
+        }
+        Ok(Answer { route, message, headers, told: Told::default() })
     }
-}
-
-/// The value of `grpc-timeout`: up to 8 digits, rounded up to the finest unit that holds the duration.
-fn grpc_timeout(timeout: Duration) -> Option<HeaderValue> {
-    const MAX: u128 = 99_999_999;
-    let units = [(1, "n"), (1_000, "u"), (1_000_000, "m"), (1_000_000_000, "S")];
-    let fitting = units.iter().find(|(nanos, _)| timeout.as_nanos().div_ceil(*nanos) <= MAX);
-    let (nanos, unit) = fitting.unwrap_or(&units[3]);
-    let n = timeout.as_nanos().div_ceil(*nanos).min(MAX);
-    HeaderValue::from_str(&format!("{n}{unit}")).ok()
 }
 
 impl Answer {
     async fn response(self, state: &State, is_pretty: bool) -> Response {
-        let Answer { route, message, replayed, told } = self;
+        let Answer { route, message, headers: of_call, told } = self;
         let json = move |message: &[u8]| {
             let added = (!told.is_empty()).then(|| told.added(route.path == PLACE_BATCH, message));
             route.json(message, is_pretty, added.as_ref())
@@ -400,9 +397,7 @@ impl Answer {
         let mut response = Response::new(Body::from(text));
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        if let Some(replayed) = replayed {
-            headers.insert(REPLAYED, replayed);
-        }
+        headers.extend(of_call);
         response
     }
 }
@@ -410,18 +405,6 @@ impl Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_timeout_keeps_its_length_within_eight_digits() {
-        let header = |timeout| grpc_timeout(timeout).unwrap().to_str().unwrap().to_owned();
-        assert_eq!(header(Duration::ZERO), "0n");
-        assert_eq!(header(Duration::from_nanos(99_999_999)), "99999999n");
-        assert_eq!(header(Duration::from_millis(100)), "100000u");
-        assert_eq!(header(Duration::from_secs(100)), "100000m");
-        assert_eq!(header(Duration::from_nanos(100_000_001)), "100001u");
-        assert_eq!(header(Duration::from_secs(100_000)), "100000S");
-        assert_eq!(header(Duration::MAX), "99999999S");
-    }
 
     #[test]
     fn bodies_are_json_or_yaml() {

@@ -8,6 +8,8 @@
 //! | `book` | what the committer knows of the records, and the transactions that it makes |
 //! | `driver` | carries out what the state machine asks for |
 //! | `reading`, `layout` | reads; keys and values |
+//! | `following` | all records, and each commit after them |
+//! | `presence` | tells others where this replica is |
 //! | `news` | notices changes of fences |
 //! | `options` | [`EtcdOptions`] and the files of credentials |
 //!
@@ -16,9 +18,11 @@
 mod book;
 mod committer;
 mod driver;
+mod following;
 mod layout;
 mod news;
 mod options;
+mod presence;
 mod reading;
 mod shared;
 #[cfg(test)]
@@ -39,10 +43,13 @@ use super::{
     Bounds, CommitError, Entry, JournalPage, Key, Ledger, LedgerError, Revision, Transaction,
 };
 use crate::reload::Reloader;
-use committer::{Role, Settings};
+use committer::Settings;
+pub use committer::{Replica, Role};
 use driver::{Driver, Request};
+use following::Following;
+pub(crate) use following::{Listed, News};
 use layout::Layout;
-pub use options::{EtcdOptions, EtcdStartError};
+pub use options::{EtcdOptions, EtcdStartError, PeerFiles};
 use shared::Shared;
 
 /// Maximum number of requests that the driver has not seen.
@@ -59,7 +66,9 @@ pub struct Etcd {
     shared: Arc<Shared>,
     news: watch::Receiver<u64>,
     following: AbortHandle,
+    telling: Option<AbortHandle>,
     runtime: Handle,
+    replica: Replica,
 }
 
 impl Etcd {
@@ -87,24 +96,65 @@ impl Etcd {
         if let Some((watched, credentials)) = options.watched(&client, &contents) {
             reloader.watch(watched, credentials);
         }
-        let EtcdOptions { prefix, name, lease, .. } = options;
+        let EtcdOptions { prefix, name, address, lease, .. } = options;
         let layout = Layout::new(prefix);
         let shared = Arc::new(Shared::default());
         let (requests, asked) = mpsc::channel(MAX_REQUESTS);
-        let settings = Settings { layout: layout.clone(), name: name.clone(), bounds };
+        let replica = Replica { name: name.clone(), address: address.clone() };
+        let settings = Settings { layout: layout.clone(), replica: replica.clone(), bounds };
         let first_revision = Box::new(first_revision);
         let driver = Driver::new(client.clone(), settings, *lease, first_revision, shared.clone());
         tokio::spawn(driver.run(asked));
         let (counting, news) = watch::channel(0);
         let following = tokio::spawn(news::follow(client.clone(), layout.clone(), counting));
+        let telling = (!replica.address.is_empty()).then(|| {
+            let telling = presence::tell(client.clone(), layout.clone(), replica.clone());
+            tokio::spawn(telling).abort_handle()
+        });
         let (following, runtime) = (following.abort_handle(), Handle::current());
-        Ok(Etcd { client, layout, requests, shared, news, following, runtime })
+        Ok(Etcd { client, layout, requests, shared, news, following, telling, runtime, replica })
     }
 
-    /// Whether this replica commits, as far as it knows.
+    /// This replica.
+    pub(crate) fn replica(&self) -> &Replica {
+        &self.replica
+    }
+
+    /// The replica of a name, if it runs and has told where it is.
+    pub(crate) async fn find(&self, name: &str) -> Result<Option<Replica>, LedgerError> {
+        presence::find(&self.client, &self.layout, name).await
+    }
+
+    /// Who commits, as far as this replica knows.
     #[must_use]
-    pub fn is_committer(&self) -> bool {
-        self.shared.role() == Role::Committer
+    pub fn role(&self) -> watch::Receiver<Role> {
+        self.shared.role()
+    }
+
+    /// Reads all records whose keys start with one of `prefixes`.
+    pub(crate) async fn list_all(&self, prefixes: &[&str]) -> Result<Listed, LedgerError> {
+        following::list(&self.client, &self.layout, prefixes).await
+    }
+
+    /// Follows what is committed after `listed`.
+    pub(crate) async fn follow(&self, listed: &Listed) -> Result<Following, LedgerError> {
+        following::follow(&self.client, &self.layout, listed).await
+    }
+
+    /// The last commit of this replica's present or last term.
+    pub(crate) fn committed(&self) -> Revision {
+        self.shared.committed()
+    }
+
+    /// Leaves committing to another replica for a while.
+    pub(crate) async fn pass_on(&self) {
+        // Without the driver there is no term.
+        drop(self.requests.send(Request::PassOn).await);
+    }
+
+    /// The last commit, as most of etcd's members know it.
+    pub(crate) async fn last(&self) -> Result<Revision, LedgerError> {
+        following::last(&self.client, &self.layout).await
     }
 
     fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
@@ -115,6 +165,7 @@ impl Etcd {
 impl Drop for Etcd {
     fn drop(&mut self) {
         self.following.abort();
+        self.telling.iter().for_each(AbortHandle::abort);
     }
 }
 

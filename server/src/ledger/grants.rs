@@ -91,6 +91,15 @@ pub enum GrantError {
         /// The limit.
         limit: u64,
     },
+    /// What is to be written does not fit one record.
+    #[error("a record of the ledger has at most {limit} bytes")]
+    RecordTooLarge {
+        /// The limit.
+        limit: usize,
+    },
+    /// The term in which the change was decided is over.
+    #[error("another replica may have committed since this was decided")]
+    OtherTerm,
     /// The ledger cannot be read or written.
     #[error(transparent)]
     Ledger(#[from] LedgerError),
@@ -209,6 +218,7 @@ impl Grants {
                 expectations: keys.iter().cloned().zip(revisions).collect(),
                 writes,
                 journal: Some(line.encode_to_vec()),
+                term: None,
             };
             match self.ledger.commit(transaction) {
                 Ok(revision) => {
@@ -221,6 +231,7 @@ impl Grants {
                     return Err(GrantError::TooLarge { limit });
                 }
                 Err(CommitError::Ledger(error)) => return Err(error.into()),
+                Err(CommitError::OtherTerm) => return Err(GrantError::OtherTerm),
             }
         }
         let key = contended.unwrap_or_else(|| keys[0].clone());

@@ -8,6 +8,7 @@ use crate::document::ConfigError;
 use crate::extender::PolicyChoiceError;
 use crate::ledger::{EtcdStartError, OpenError};
 use crate::net::{ListenError, TlsError};
+use crate::replicas::PeersError;
 use crate::service::RestoreError;
 use crate::telemetry::TracingError;
 
@@ -47,6 +48,9 @@ pub enum StartError {
     /// The ledger in etcd cannot be used.
     #[error(transparent)]
     Etcd(#[from] EtcdStartError),
+    /// Other replicas cannot be reached.
+    #[error(transparent)]
+    Peers(#[from] PeersError),
     /// The reservations that the ledger has cannot be read.
     #[error("the reservations in the ledger cannot be restored: {0}")]
     Reservations(#[from] RestoreError),

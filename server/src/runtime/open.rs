@@ -17,6 +17,7 @@ use crate::expander::Expander;
 use crate::ledger::{self, Bounds, Embedded, Etcd, OpenError};
 use crate::net::{Guard, Port, Protocol, Tls, listen};
 use crate::reload::Reloader;
+use crate::replicas::Peers;
 use crate::service::{Kept, RestoreError, State};
 use crate::telemetry::trace::Tracer;
 
@@ -86,8 +87,9 @@ pub(super) async fn open(
         (Some(path), _) => state.with_ledger(Arc::new(open_ledger(path).await?)),
         (None, Some(etcd)) => {
             let bounds = Bounds::default();
+            let peers = Peers::start(etcd.peers.as_ref(), reloader)?;
             let etcd = Etcd::watching(&etcd, ledger::first_revision, bounds, reloader)?;
-            state.with_ledger(Arc::new(etcd))
+            state.with_replicas(Arc::new(etcd), peers)
         }
         (None, None) => state,
     };

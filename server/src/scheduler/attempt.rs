@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use berth_engine::{
-    AssignedDevices, BatchOutcome, BatchRequest, Candidate, Cluster, Decision, EngineError, Gang,
-    GivenUp, Nomination, Outcome as Decided, Plugin, Pod, PodKey, Policy, PreemptOptions,
-    PreemptRequest, TieBreak, Unschedulable, VolumeBindings,
+    AssignedDevices, AssumptionStamp, BatchOutcome, BatchRequest, Candidate, Cluster, Decision,
+    EngineError, Gang, GivenUp, Nomination, Outcome as Decided, Plugin, Pod, PodKey, Policy,
+    PreemptOptions, PreemptRequest, TieBreak, Unschedulable, VolumeBindings,
 };
 
 use super::group::Group;
@@ -40,6 +40,8 @@ pub(super) enum Outcome {
 pub(super) struct PodBindings {
     pub(super) volumes: VolumeBindings,
     pub(super) devices: Option<Arc<AssignedDevices>>,
+    /// Stamp of the assumption.
+    pub(super) stamp: Option<AssumptionStamp>,
 }
 
 /// Reason why a pod is not scheduled, with the consequences.
@@ -150,8 +152,11 @@ impl Attempt<'_> {
     fn outcome(self, pod: &Pod, result: Result<Decision, EngineError>, is_member: bool) -> Outcome {
         match result.map(|decision| decision.outcome) {
             Ok(Decided::Placed(placement)) if placement.assumed => {
-                let bindings =
-                    PodBindings { volumes: placement.volumes, devices: placement.devices };
+                let bindings = PodBindings {
+                    volumes: placement.volumes,
+                    devices: placement.devices,
+                    stamp: placement.stamp,
+                };
                 Outcome::Placed { node: placement.node, bindings }
             }
             // The options here never nominate a member.

@@ -99,7 +99,7 @@ impl Shared {
         // A pod never loses its node, so this is another one of the name.
         let changes = locked(&self.assigned).forget(hash_of(key));
         if self.state.profiles.get(profile_of(spec)).is_some()
-            && let Some(pending) = Pending::of(pod, self.cluster(), &self.options.groups)
+            && let Some(pending) = Pending::of(pod, |pod| self.compile(pod), &self.options.groups)
         {
             let mut queue = self.queue();
             let promise = ended_promise(&queue, key, &pending.status.nominated_node_name);

@@ -3,7 +3,7 @@
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
-use berth_engine::{Cluster, ModelError, Pod, PodKey};
+use berth_engine::{ModelError, Pod, PodKey};
 use berth_proto::core_v1;
 use prost::Message as _;
 
@@ -43,7 +43,11 @@ pub struct Pending {
 impl Pending {
     /// The scheduler's data about a pod; `None` for one without metadata or spec.
     #[must_use]
-    pub fn of(pod: &core_v1::Pod, cluster: &Cluster, keys: &GroupKeys) -> Option<Pending> {
+    pub fn of(
+        pod: &core_v1::Pod,
+        compile: impl FnOnce(&core_v1::Pod) -> Result<Pod, ModelError>,
+        keys: &GroupKeys,
+    ) -> Option<Pending> {
         let (metadata, spec) = (pod.metadata.as_ref()?, pod.spec.as_ref()?);
         let status = pod.status.as_ref();
         let name = PodName {
@@ -55,7 +59,7 @@ impl Pending {
             key: PodKey::new(&name.namespace, &name.name),
             profile: profile_of(spec).into(),
             priority: spec.priority.unwrap_or(0),
-            pod: cluster.compile_pod(pod),
+            pod: compile(pod),
             status: core_v1::PodStatus {
                 conditions: status.map(|status| status.conditions.clone()).unwrap_or_default(),
                 nominated_node_name: nomination_of(pod).to_owned(),

@@ -18,11 +18,14 @@ use crate::apiserver::event::Event;
 use crate::apiserver::leadership::Mandate;
 use crate::apiserver::status::UnscheduledReason;
 use crate::clock;
+use crate::service::{HeldPod, Written};
 use crate::telemetry::AttemptResult;
 
 /// Maximum number of pods whose outcome is being written: beyond it the loop waits, so that decisions are not long out
 /// of date when they are written.
 const MAX_UNDER_WAY: usize = 8_192;
+/// Time to live of the room of a pod that is being bound. Whatever becomes of the binding, the feed says so before.
+const BIND_TTL: Duration = Duration::from_secs(300);
 /// Interval at which the gauges are set, and the leadership is checked.
 const TICK: Duration = Duration::from_millis(500);
 
@@ -87,7 +90,9 @@ impl Term {
     /// The mandate to decide and to write, if this instance leads and knows everything that the previous leader did: a
     /// new term begins with a list of all pods that was requested in it, since the watch may be behind.
     fn mandate(&mut self, shared: &Shared, now: Instant) -> Option<Mandate> {
-        let mandate = shared.leadership.mandate(now)?;
+        // Where servers share a ledger, the one that commits decides for all.
+        let mandate =
+            shared.leadership.mandate(now).filter(|_| shared.state.assumptions.are_made_here())?;
         if shared.options.lease.is_none() {
             return Some(mandate);
         }
@@ -126,10 +131,19 @@ async fn attempt(
         let (shared, batch) = (shared.clone(), batch);
         tokio::task::spawn_blocking(move || decide(&shared, &batch)).await
     };
+    let decided = match decided {
+        Ok((outcomes, written)) => {
+            written.await.map(|()| outcomes).map_err(|error| error.to_string())
+        }
+        Err(_) => Err("it crashed".to_owned()),
+    };
     // Without outcomes the tickets fail when they are dropped, and release the room that they may have taken.
-    let Ok(outcomes) = decided else {
-        tickets.iter_mut().for_each(Ticket::placed);
-        return tracing::error!("an attempt crashed; its pods are retried");
+    let outcomes = match decided {
+        Ok(outcomes) => outcomes,
+        Err(reason) => {
+            tickets.iter_mut().for_each(Ticket::placed);
+            return tracing::error!(reason, "an attempt failed; its pods are retried");
+        }
     };
     let n_pods = u32::try_from(tickets.len()).unwrap_or(u32::MAX);
     let each = clock::now().saturating_duration_since(began) / n_pods;
@@ -158,8 +172,12 @@ fn drop_deleting(shared: &Arc<Shared>, mandate: &Mandate, batch: &mut Batch) {
     });
 }
 
-fn decide(shared: &Shared, batch: &Batch) -> Vec<Outcome> {
-    let Some(policy) = shared.state.profiles.get(&batch.profile) else { return Vec::new() };
+/// Decides the batch, and has what it assumes written where servers share a ledger: so the next one that decides knows of
+/// a pod whose binding its feed has not reported.
+fn decide(shared: &Shared, batch: &Batch) -> (Vec<Outcome>, Written) {
+    let Some(policy) = shared.state.profiles.get(&batch.profile) else {
+        return (Vec::new(), Written::default());
+    };
     let attempt = Attempt {
         cluster: shared.cluster(),
         policy,
@@ -169,7 +187,25 @@ fn decide(shared: &Shared, batch: &Batch) -> Vec<Outcome> {
         may_preempt: !shared.options.hand_off,
         now: Some(clock::unix_seconds()),
     };
-    attempt.decide(batch)
+    let outcomes = attempt.decide(batch);
+    if shared.state.replicas.is_none() {
+        return (outcomes, Written::default());
+    }
+    let placed = batch.pods.iter().zip(&outcomes).filter_map(|(popped, outcome)| match outcome {
+        Outcome::Placed { bindings, .. } => Some(HeldPod {
+            key: popped.pending.key.clone(),
+            stamp: bindings.stamp?,
+            volumes: bindings.volumes.clone(),
+            devices: bindings.devices.clone(),
+        }),
+        _ => None,
+    });
+    let placed: Vec<HeldPod> = placed.collect();
+    let user = shared.options.instance.as_str().into();
+    let now = clock::now();
+    let (_, written) =
+        shared.state.assumptions.record_all(&placed, [], (&user, Some(BIND_TTL)), now);
+    (outcomes, written)
 }
 
 /// Result as which a pod without a node is counted.

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use berth_engine::{ClaimChange, Cluster, ObjectKey, Pod, PodKey};
+use berth_engine::{ClaimChange, Cluster, ModelError, ObjectKey, Pod, PodKey};
+use berth_proto::core_v1;
 use tokio::sync::{Notify, Semaphore};
 
 use super::assigned::Assigned;
@@ -82,6 +83,14 @@ impl Shared {
 
     pub(super) fn cluster(&self) -> &Arc<Cluster> {
         &self.state.cluster
+    }
+
+    /// Compiles a pod, with its object where that is written once the pod is assumed.
+    pub(super) fn compile(&self, pod: &core_v1::Pod) -> Result<Pod, ModelError> {
+        match self.state.replicas {
+            Some(_) => self.cluster().compile_kept_pod(pod),
+            None => self.cluster().compile_pod(pod),
+        }
     }
 
     pub(super) fn counts(&self) -> &ScheduleCounts {

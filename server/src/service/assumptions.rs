@@ -10,6 +10,7 @@
 //! | `table` | who holds which pod, under which token, until when |
 //! | `keeper`, `book`, `record` | what a ledger has of it, where a server has one that lasts |
 //! | `restore` | reads that again when the server is started |
+//! | `follower`, `mirror` | where several servers share a ledger: what the one has written that commits |
 
 pub(crate) mod error;
 mod table;
@@ -17,28 +18,32 @@ mod record;
 mod book;
 mod written;
 mod keeper;
+mod mirror;
 mod restore;
+mod follower;
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use berth_engine::{
     AssignedDevices, AssumptionStamp, Cluster, PodKey, PodStanding, VolumeBindings,
 };
 use berth_proto::berth_v1 as wire;
+use tokio::sync::watch;
 
 use super::error::CallError;
 use super::response_cache::InProgress;
 use crate::clock;
-use crate::ledger::Key;
+use crate::ledger::{GrantError, Key};
 use crate::telemetry::{AssumptionCounts, AssumptionEnd};
 use error::AssumptionError;
+pub(crate) use follower::Follower;
 use keeper::{Ending, Keeper};
 use record::Assumed;
-pub(crate) use restore::Kept;
 pub use restore::RestoreError;
+pub(crate) use restore::{Kept, PREFIXES};
 use table::{Entry, Table};
 pub(crate) use written::Written;
 
@@ -59,8 +64,13 @@ pub(crate) struct Assumptions {
     table: Mutex<Table>,
     /// Pods whose nominations are in the ledger.
     nominated: Mutex<BTreeSet<PodKey>>,
-    /// Writes the assumptions to the ledger; not set where they end with the process.
-    keeper: OnceLock<Keeper>,
+    /// Not set where assumptions end with the process. `None` where another server writes them.
+    ///
+    /// Its lock is taken before that of the table. Whoever records pods holds it meanwhile, so that none is recorded after
+    /// another server has begun to write.
+    keeper: OnceLock<RwLock<Option<Keeper>>>,
+    /// Whether assumptions can be made here.
+    made_here: watch::Sender<bool>,
 }
 
 /// A pod that was just assumed.
@@ -131,7 +141,17 @@ impl Assumptions {
         let default_ttl = (!default_ttl.is_zero()).then_some(default_ttl);
         let next_token = AtomicU64::new(first_token);
         let (table, nominated, keeper) = (Mutex::default(), Mutex::default(), OnceLock::new());
-        Assumptions { cluster, default_ttl, next_token, counts, table, nominated, keeper }
+        let made_here = watch::Sender::new(true);
+        Assumptions {
+            cluster,
+            default_ttl,
+            next_token,
+            counts,
+            table,
+            nominated,
+            keeper,
+            made_here,
+        }
     }
 
     /// The time to live that a request asks for in `field`; `None` for none.
@@ -159,6 +179,16 @@ impl Assumptions {
         self.keeper.get().is_some()
     }
 
+    /// Whether assumptions can be made here: no other server writes them.
+    pub(crate) fn are_made_here(&self) -> bool {
+        *self.made_here.borrow()
+    }
+
+    /// The same, and its changes.
+    pub(crate) fn made_here(&self) -> watch::Receiver<bool> {
+        self.made_here.subscribe()
+    }
+
     /// Records pods that were just assumed for `user`; returns the first of their tokens, which are consecutive. The caller
     /// may hear of them once they are written.
     pub(crate) fn record(
@@ -170,16 +200,42 @@ impl Assumptions {
     ) -> (u64, Written) {
         // The number alone is shared: no other data depends on its ordering.
         let first = self.next_token.fetch_add(pods.len() as u64, Ordering::Relaxed);
+        let record = || self.add_all(first, pods, user, (ttl, now));
+        let written = self.with_keeper(|keeper| match keeper {
+            Some(keeper) => {
+                record();
+                self.keep(keeper, first, pods, (user, ttl))
+            }
+            None => {
+                // The term of this server has just ended.
+                let pods = pods.iter().zip(first..);
+                let pods = pods.map(|(pod, token)| (pod.key.clone(), token, pod.stamp));
+                self.take_out(&pods.collect::<Vec<_>>());
+                Written::refused(GrantError::OtherTerm)
+            }
+        });
+        let written = written.unwrap_or_else(|| {
+            record();
+            Written::default()
+        });
+        (first, written)
+    }
+
+    fn add_all(
+        &self,
+        first: u64,
+        pods: &[HeldPod],
+        user: &Arc<str>,
+        (ttl, now): (Option<Duration>, Instant),
+    ) {
         let until = ttl.and_then(|ttl| now.checked_add(ttl));
         let mut table = self.table();
         for (token, HeldPod { key, stamp, .. }) in (first..).zip(pods) {
             let (stamp, user, since) = (*stamp, user.clone(), now);
-            let entry = Entry { token, stamp, user, since, until, is_ending: false };
+            let (is_ending, is_recorded) = (false, false);
+            let entry = Entry { token, stamp, user, since, until, is_ending, is_recorded };
             table.add(key.clone(), entry);
         }
-        drop(table);
-        let written = self.keeper.get().map(|keeper| self.keep(keeper, first, pods, (user, ttl)));
-        (first, written.unwrap_or_default())
     }
 
     /// Records pods like [`Assumptions::record`], and has the nominations of others written.
@@ -225,46 +281,38 @@ impl Assumptions {
 
     /// Has the nominations of pods written as they are now, after a call that may have changed them.
     pub(crate) fn keep_nominations(&self, pods: impl IntoIterator<Item = PodKey>) -> Written {
-        let Some(keeper) = self.keeper.get() else { return Written::default() };
-        // Held until they are sent, so that the last state is the last one that is written.
-        let mut nominated = self.nominated();
-        let mut nominations = Vec::new();
-        for pod in pods {
-            let nomination = self.cluster.own_nomination(&pod);
-            let value = nomination.and_then(|(pod, node)| record::encode_nomination(&pod, &node));
-            nominations.push((Key::nomination(&pod.namespace, &pod.name), value.clone()));
-            match value {
-                Some(_) => nominated.insert(pod),
-                None => nominated.remove(&pod),
-            };
-        }
-        match nominations.is_empty() {
-            true => Written::default(),
-            false => keeper.nominate(nominations),
-        }
+        self.at_keeper(|keeper| {
+            // Held until they are sent, so that the last state is the last one that is written.
+            let mut nominated = self.nominated();
+            let mut nominations = Vec::new();
+            for pod in pods {
+                let nomination = self.cluster.own_nomination(&pod);
+                let value =
+                    nomination.and_then(|(pod, node)| record::encode_nomination(&pod, &node));
+                nominations.push((Key::nomination(&pod.namespace, &pod.name), value.clone()));
+                match value {
+                    Some(_) => nominated.insert(pod),
+                    None => nominated.remove(&pod),
+                };
+            }
+            keeper.nominate(nominations)
+        })
     }
 
-    /// Takes the time to live of an assumption away. Returns the pod's node, and whether the pod is still assumed.
+    /// Takes the time to live of an assumption away.
     ///
     /// # Errors
     /// [`AssumptionError`], except [`AssumptionError::Reported`].
     pub(crate) fn confirm(&self, named: &Named) -> Result<Renewed, AssumptionError> {
-        match self.change_until(named, None)? {
-            Found::Assumed { node, .. } => {
-                self.counts.count_confirmed();
-                tracing::debug!(pod = %named.key, token = named.token, "an assumption is confirmed");
-                Ok(self.renewed(node, named.token, None))
-            }
-            Found::Reported { node } => Ok(Renewed::reported(node)),
+        let renewed = self.renew(named, None, None)?;
+        if renewed.is_assumed {
+            self.counts.count_confirmed();
+            tracing::debug!(pod = %named.key, token = named.token, "an assumption is confirmed");
         }
+        Ok(renewed)
     }
 
-    fn renewed(&self, node: Arc<str>, token: u64, ttl: Option<Duration>) -> Renewed {
-        let written = self.keeper.get().map(|keeper| keeper.set_ttl(token, ttl));
-        Renewed { node, is_assumed: true, written: written.unwrap_or_default() }
-    }
-
-    /// Gives an assumption a new time to live. Returns the pod's node, and whether the pod is still assumed.
+    /// Gives an assumption a new time to live.
     ///
     /// # Errors
     /// [`AssumptionError`], except [`AssumptionError::Reported`].
@@ -274,14 +322,27 @@ impl Assumptions {
         ttl: Option<Duration>,
         now: Instant,
     ) -> Result<Renewed, AssumptionError> {
-        match self.change_until(named, ttl.and_then(|ttl| now.checked_add(ttl)))? {
-            Found::Assumed { node, .. } => {
-                self.counts.count_extended();
-                tracing::debug!(pod = %named.key, token = named.token, ?ttl, "an assumption is extended");
-                Ok(self.renewed(node, named.token, ttl))
-            }
-            Found::Reported { node } => Ok(Renewed::reported(node)),
+        let renewed = self.renew(named, ttl, ttl.and_then(|ttl| now.checked_add(ttl)))?;
+        if renewed.is_assumed {
+            self.counts.count_extended();
+            tracing::debug!(pod = %named.key, token = named.token, ?ttl, "an assumption is extended");
         }
+        Ok(renewed)
+    }
+
+    fn renew(
+        &self,
+        named: &Named,
+        ttl: Option<Duration>,
+        until: Option<Instant>,
+    ) -> Result<Renewed, AssumptionError> {
+        Ok(match self.change_until(named, until)? {
+            Found::Reported { node } => Renewed::reported(node),
+            Found::Assumed { node, .. } => {
+                let written = self.at_keeper(|keeper| keeper.set_ttl(named.token, ttl));
+                Renewed { node, is_assumed: true, written }
+            }
+        })
     }
 
     /// Ends an assumption; returns whether it was not over before. The caller may hear of it once that is written.
@@ -299,70 +360,83 @@ impl Assumptions {
             Err(error) => return Err(error),
         };
         let pod = (named.key.clone(), named.token, stamp);
-        if let Some(keeper) = self.keeper.get() {
-            let is_first = self.table().begin_to_end(&pod.0, pod.1);
-            let written = keeper.end(vec![Ending::of(pod)], AssumptionEnd::Released, None);
-            return Ok((is_first, written));
-        }
-        let n_released = self.end(std::slice::from_ref(&pod), AssumptionEnd::Released);
-        Ok((n_released > 0, Written::default()))
+        let released = self.with_keeper(|keeper| match keeper {
+            Some(keeper) => {
+                let is_first = self.table().begin_to_end(&pod.0, pod.1);
+                let pods = [Ending::of(pod.clone())];
+                (is_first, keeper.end(&pods, AssumptionEnd::Released, None))
+            }
+            None => (false, Written::refused(GrantError::OtherTerm)),
+        });
+        Ok(released.unwrap_or_else(|| {
+            let n_released = self.end(std::slice::from_ref(&pod), AssumptionEnd::Released);
+            (n_released > 0, Written::default())
+        }))
     }
 
     /// Waits until all that was changed before is written: whoever is told that an assumption is over does not find it
     /// again.
     pub(crate) fn settled(&self) -> Written {
-        let keeper = self.keeper.get();
-        let nothing = keeper.map(|keeper| keeper.end(Vec::new(), AssumptionEnd::Released, None));
-        nothing.unwrap_or_default()
+        self.at_keeper(Keeper::settled)
     }
 
     /// Ends assumptions whose callers did not receive the response; a retry of `request` waits for that.
     pub(crate) fn give_back(
         &self,
-        pods: Vec<(PodKey, u64, AssumptionStamp)>,
-        request: Option<Arc<InProgress>>,
+        pods: &[(PodKey, u64, AssumptionStamp)],
+        request: Option<&Arc<InProgress>>,
     ) {
-        match self.keeper.get() {
-            Some(keeper) => {
-                let mut table = self.table();
-                for (key, token, _) in &pods {
+        let given_back = self.with_keeper(|keeper| {
+            let mut table = self.table();
+            if let Some(keeper) = keeper {
+                for (key, token, _) in pods {
                     table.begin_to_end(key, *token);
                 }
                 drop(table);
-                let pods = pods.into_iter().map(Ending::of).collect();
+                let pods: Vec<Ending> = pods.iter().cloned().map(Ending::of).collect();
                 // Nobody waits for it.
-                drop(keeper.end(pods, AssumptionEnd::Undelivered, request));
+                drop(keeper.end(&pods, AssumptionEnd::Undelivered, request));
+                return;
             }
-            None => drop(self.end(&pods, AssumptionEnd::Undelivered)),
+            // What has a record ends with it: another server commits now.
+            let unrecorded = |(key, token, _): &&(PodKey, u64, AssumptionStamp)| {
+                let entry = table.get(key).filter(|entry| entry.token == *token);
+                entry.is_some_and(|entry| !entry.is_recorded)
+            };
+            let unrecorded: Vec<_> = pods.iter().filter(unrecorded).cloned().collect();
+            drop(table);
+            self.take_out(&unrecorded);
+        });
+        if given_back.is_none() {
+            self.end(pods, AssumptionEnd::Undelivered);
         }
     }
 
     /// Whether the time of an assumption is over.
     pub(crate) fn is_any_due(&self, now: Instant) -> bool {
-        self.table().is_any_due(now)
+        self.table().is_any_due(now) && self.are_made_here()
     }
 
     /// Ends the assumptions whose time is over; returns their number. Where they are kept, they end once that is written.
     pub(crate) fn expire(&self, now: Instant) -> usize {
         let mut n_expired = 0;
-        loop {
+        while self.are_made_here() {
             let due = self.table().take_due(now, HOLD);
             if due.is_empty() {
-                return n_expired;
+                break;
             }
             let due: Vec<_> =
                 due.into_iter().map(|(key, entry)| (key, entry.token, entry.stamp)).collect();
-            n_expired += match self.keeper.get() {
-                Some(keeper) => {
-                    let n_due = due.len();
-                    let due = due.into_iter().map(Ending::of).collect();
-                    // Nobody waits for it.
-                    drop(keeper.end(due, AssumptionEnd::Expired, None));
-                    n_due
-                }
-                None => self.end(&due, AssumptionEnd::Expired),
-            };
+            if !self.are_kept() {
+                n_expired += self.end(&due, AssumptionEnd::Expired);
+                continue;
+            }
+            n_expired += due.len();
+            let pods: Vec<Ending> = due.into_iter().map(Ending::of).collect();
+            // Nobody waits for it.
+            drop(self.at_keeper(|keeper| keeper.end(&pods, AssumptionEnd::Expired, None)));
         }
+        n_expired
     }
 
     /// Whether there are many assumptions that feeds or deletions have ended.
@@ -372,6 +446,9 @@ impl Assumptions {
 
     /// Forgets assumptions and nominations that feeds or deletions have ended.
     pub(crate) fn forget_ended(&self) {
+        if !self.are_made_here() {
+            return;
+        }
         let nominated: Vec<PodKey> = self.nominated().iter().cloned().collect();
         let has_none = |pod: &PodKey| self.cluster.own_nomination(pod).is_none();
         // Nobody waits for it.
@@ -385,12 +462,9 @@ impl Assumptions {
             let mut table = self.table();
             ended.iter().for_each(|(key, token)| table.remove(key, *token));
             drop(table);
-            if let Some(keeper) = self.keeper.get().filter(|_| !ended.is_empty()) {
-                let gone = |(_, token)| Ending { token, assumed: None };
-                let gone = ended.into_iter().map(gone).collect();
-                // Nobody waits for it.
-                drop(keeper.end(gone, AssumptionEnd::Released, None));
-            }
+            let gone: Vec<u64> = ended.into_iter().map(|(_, token)| token).collect();
+            // Nobody waits for it.
+            drop(self.end_gone(&gone));
         }
     }
 
@@ -445,6 +519,16 @@ impl Assumptions {
     /// Takes pods out of the cluster that are still assumed under their stamps, and forgets their assumptions; returns
     /// the number of those that were.
     fn end(&self, pods: &[(PodKey, u64, AssumptionStamp)], reason: AssumptionEnd) -> usize {
+        let n_ended = self.take_out(pods);
+        if n_ended > 0 {
+            self.counts.count_ended(reason, n_ended);
+            tracing::debug!(n_pods = n_ended, ?reason, "the room of assumed pods has come back");
+        }
+        n_ended
+    }
+
+    /// Takes pods out like [`Assumptions::end`], without counting them.
+    fn take_out(&self, pods: &[(PodKey, u64, AssumptionStamp)]) -> usize {
         let mut n_ended = 0;
         for pods in pods.chunks(HOLD) {
             let stamped: Vec<_> =
@@ -454,11 +538,53 @@ impl Assumptions {
             let mut table = self.table();
             pods.iter().for_each(|(key, token, _)| table.remove(key, *token));
         }
-        if n_ended > 0 {
-            self.counts.count_ended(reason, n_ended);
-            tracing::debug!(n_pods = n_ended, ?reason, "the room of assumed pods has come back");
-        }
         n_ended
+    }
+
+    /// Runs `then` with the keeper, or with `None` where another server writes assumptions; returns `None` where they end
+    /// with the process.
+    fn with_keeper<T>(&self, then: impl FnOnce(Option<&Keeper>) -> T) -> Option<T> {
+        let keeper = self.keeper.get()?;
+        let keeper = keeper.read().unwrap_or_else(PoisonError::into_inner);
+        Some(then(keeper.as_ref()))
+    }
+
+    /// Has a change written; where assumptions end with the process it needs no writing.
+    fn at_keeper(&self, write: impl FnOnce(&Keeper) -> Written) -> Written {
+        let written = self.with_keeper(|keeper| match keeper {
+            Some(keeper) => write(keeper),
+            None => Written::refused(GrantError::OtherTerm),
+        });
+        written.unwrap_or_default()
+    }
+
+    /// Sets who writes assumptions from now on: this server, or another one.
+    fn set_keeper(&self, keeper: Option<Keeper>) {
+        let current = self.keeper.get_or_init(RwLock::default);
+        let mut current = current.write().unwrap_or_else(PoisonError::into_inner);
+        let is_here = keeper.is_some();
+        // The thread of the one before ends once it has answered all who wait for it.
+        *current = keeper;
+        drop(current);
+        self.made_here.send_replace(is_here);
+    }
+
+    fn next_token(&self) -> u64 {
+        self.next_token.load(Ordering::Relaxed)
+    }
+
+    fn raise_next_token(&self, least: u64) {
+        self.next_token.fetch_max(least, Ordering::Relaxed);
+    }
+
+    /// What takes pods out of the cluster whose end is written; it does not hold this value.
+    fn taking_out(self: &Arc<Self>) -> impl Fn(&[Ending], AssumptionEnd) + Send + use<> {
+        let assumptions = Arc::downgrade(self);
+        move |pods, reason| {
+            if let Some(assumptions) = assumptions.upgrade() {
+                assumptions.finish(pods, reason);
+            }
+        }
     }
 
     fn nominated(&self) -> MutexGuard<'_, BTreeSet<PodKey>> {

@@ -35,6 +35,7 @@ pub(crate) async fn apply(
     let CallContext { access, deadline, .. } = call;
     let deltas = request.deltas;
     let outcome = if delta::gives_back(&access, &deltas) {
+        state.check_commits_here()?;
         access.to_change(Role::Scheduler)?;
         state.check_feedable()?;
         delta::give_back(state, deltas, deadline).await?

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use berth_engine::Cluster;
+use http::HeaderName;
 
 use super::access::Access;
 use super::deadline::Deadline;
@@ -15,6 +16,13 @@ use super::target::Target;
 
 /// Header in which a caller names a request, so that a retry of it is recognised.
 pub(crate) const REQUEST_ID: &str = "berth-request-id";
+
+/// Header of a response, where servers share a ledger: the last commit whose reservations it has counted.
+pub(crate) const REVISION: HeaderName = HeaderName::from_static("berth-ledger-revision");
+/// Header of a response, likewise: how many milliseconds ago all commits were counted for certain.
+pub(crate) const STALENESS: HeaderName = HeaderName::from_static("berth-ledger-staleness-ms");
+/// Header of a request: the commit that its response has to count.
+pub(crate) const MIN_REVISION: HeaderName = HeaderName::from_static("berth-min-ledger-revision");
 
 /// The caller of a call, and the time when the call has to end.
 #[derive(Clone)]
@@ -31,14 +39,30 @@ pub(crate) struct CallContext {
     pub(crate) supposed: Option<Arc<Cluster>>,
 }
 
+/// What the layer around every call gives to its handler besides the caller: in one piece, since each costs an allocation.
+#[derive(Clone, Default)]
+pub(crate) struct CallParts {
+    pub(crate) deadline: Deadline,
+    pub(crate) delivery: Delivery,
+    pub(crate) held: HeldBytes,
+}
+
+impl CallParts {
+    /// What the layer put into the extensions of a request.
+    pub(crate) fn of(extensions: &http::Extensions) -> CallParts {
+        extensions.get::<CallParts>().cloned().unwrap_or_default()
+    }
+}
+
 impl CallContext {
     /// The context that the transport put into the extensions of a request.
     pub(crate) fn of(extensions: &http::Extensions) -> CallContext {
+        let CallParts { deadline, delivery, held } = CallParts::of(extensions);
         CallContext {
             access: Access::of(extensions),
-            deadline: Deadline::of(extensions),
-            delivery: extensions.get::<Delivery>().cloned().unwrap_or_default(),
-            held: HeldBytes::of(extensions),
+            deadline,
+            delivery,
+            held,
             supposed: extensions
                 .get::<Supposed>()
                 .and_then(|supposed| Some(supposed.fork()?.cluster.clone())),

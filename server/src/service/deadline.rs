@@ -2,21 +2,18 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+use http::HeaderValue;
 
 use super::error::CallError;
 use crate::clock;
 
-/// Time at which the caller gives up, if it set one. Travels in the request's extensions.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+/// Time at which the caller gives up, if it set one.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Deadline(pub(crate) Option<Instant>);
 
 impl Deadline {
-    /// The deadline in a request's extensions; none if the transport put none there.
-    pub(crate) fn of(extensions: &http::Extensions) -> Deadline {
-        extensions.get::<Deadline>().copied().unwrap_or(Deadline(None))
-    }
-
     pub(crate) fn has_passed(self) -> bool {
         self.0.is_some_and(|at| clock::now() >= at)
     }
@@ -62,6 +59,16 @@ impl Drop for CancelOnDrop {
     }
 }
 
+/// The value of `grpc-timeout`: up to 8 digits, rounded up to the finest unit that holds the duration.
+pub(crate) fn grpc_timeout(timeout: Duration) -> Option<HeaderValue> {
+    const MAX: u128 = 99_999_999;
+    let units = [(1, "n"), (1_000, "u"), (1_000_000, "m"), (1_000_000_000, "S")];
+    let fitting = units.iter().find(|(nanos, _)| timeout.as_nanos().div_ceil(*nanos) <= MAX);
+    let (nanos, unit) = fitting.unwrap_or(&units[3]);
+    let n = timeout.as_nanos().div_ceil(*nanos).min(MAX);
+    HeaderValue::from_str(&format!("{n}{unit}")).ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -74,5 +81,17 @@ mod tests {
         drop(guard);
         assert!(token.is_cancelled());
         assert!(CancelOnDrop::new(Deadline(Some(clock::now()))).token().is_cancelled());
+    }
+
+    #[test]
+    fn a_timeout_keeps_its_length_within_eight_digits() {
+        let header = |timeout| grpc_timeout(timeout).unwrap().to_str().unwrap().to_owned();
+        assert_eq!(header(Duration::ZERO), "0n");
+        assert_eq!(header(Duration::from_nanos(99_999_999)), "99999999n");
+        assert_eq!(header(Duration::from_millis(100)), "100000u");
+        assert_eq!(header(Duration::from_secs(100)), "100000m");
+        assert_eq!(header(Duration::from_nanos(100_000_001)), "100001u");
+        assert_eq!(header(Duration::from_secs(100_000)), "100000S");
+        assert_eq!(header(Duration::MAX), "99999999S");
     }
 }

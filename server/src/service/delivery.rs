@@ -219,7 +219,7 @@ impl Changes {
             "a response did not reach its caller: the pods assumed or nominated for it are given back"
         );
         match self.pods {
-            Pods::Live(pods) => self.state.assumptions.give_back(pods, self.request.clone()),
+            Pods::Live(pods) => self.state.assumptions.give_back(&pods, self.request.as_ref()),
             Pods::InSession(pods) => self.target.take_back_in_session(&pods),
         }
         self.target.withdraw(&self.nominated);
@@ -257,11 +257,6 @@ impl Delivery {
     /// A delivery that the transport watches. Without one, a response counts as delivered when its handler returns it.
     pub(crate) fn watched() -> Delivery {
         Delivery(Some(Arc::default()))
-    }
-
-    /// Whether a transport watches it.
-    pub(crate) fn is_watched(&self) -> bool {
-        self.0.is_some()
     }
 
     /// Hands the changes of a response over, before the handler returns it.

@@ -88,6 +88,14 @@ pub(crate) enum CallError {
         /// The id from the request.
         id: String,
     },
+    /// A session that another replica has, or had.
+    #[error("the session was opened at replica `{}`, which {}", presentable(replica), match is_gone { true => "was started again since", false => "is gone" })]
+    SessionElsewhere {
+        /// The replica.
+        replica: String,
+        /// Whether the replica is this one, which was started again.
+        is_gone: bool,
+    },
     /// A pod that a request names by its key, and that cannot be asked about.
     #[error("pod `{pod}` not found: {reason}")]
     NoSuchPod {
@@ -126,6 +134,12 @@ pub(crate) enum CallError {
     /// A call about an assumption that is over, or is not the one that the caller means.
     #[error(transparent)]
     Assumption(#[from] AssumptionError),
+    /// Another replica decides this, or nobody does now.
+    #[error("{}", not_committer(committer.as_deref()))]
+    NotCommitter {
+        /// Name of the replica that does, if it is known.
+        committer: Option<String>,
+    },
     /// A method or service that this server does not have.
     #[error("this server has no method `{path}`")]
     NoSuchMethod {
@@ -138,6 +152,13 @@ pub(crate) enum CallError {
     /// A decision ended in a panic: a bug in Berth.
     #[error("internal error: the call could not be completed")]
     Broken,
+}
+
+fn not_committer(committer: Option<&str>) -> String {
+    match committer {
+        Some(name) => format!("replica `{}` decides this and cannot be reached", presentable(name)),
+        None => "no replica commits now: nothing is assumed or granted until one does".to_owned(),
+    }
 }
 
 impl From<AdmissionError> for CallError {
@@ -239,17 +260,23 @@ impl CallError {
                 GrantError::Contended { .. } => Code::Aborted,
                 GrantError::TooManyHolders { .. }
                 | GrantError::Full { .. }
-                | GrantError::TooLarge { .. } => Code::ResourceExhausted,
-                GrantError::Ledger(LedgerError::Unavailable { .. }) => Code::Unavailable,
+                | GrantError::TooLarge { .. }
+                | GrantError::RecordTooLarge { .. } => Code::ResourceExhausted,
+                GrantError::OtherTerm | GrantError::Ledger(LedgerError::Unavailable { .. }) => {
+                    Code::Unavailable
+                }
                 GrantError::Ledger(LedgerError::Damaged { .. }) => Code::DataLoss,
             },
             CallError::DeadlineExceeded
             | CallError::Audit(ChangeError::CallEnded)
             | CallError::TookTooLong { .. } => Code::DeadlineExceeded,
-            CallError::RequestIdReused { .. } => Code::FailedPrecondition,
+            CallError::RequestIdReused { .. } | CallError::SessionElsewhere { .. } => {
+                Code::FailedPrecondition
+            }
             CallError::NotReady(NotReady::FedByApiServer) => Code::FailedPrecondition,
             CallError::Draining
             | CallError::NotReady(_)
+            | CallError::NotCommitter { .. }
             | CallError::Audit(ChangeError::LogUnwritable) => Code::Unavailable,
             CallError::NoSuchMethod { .. } => Code::Unimplemented,
             CallError::Broken => Code::Internal,
@@ -277,6 +304,7 @@ impl CallError {
             | CallError::NoSuchPod { .. }
             | CallError::TooManyWatchers { .. }
             | CallError::NoSuchSession { .. }
+            | CallError::SessionElsewhere { .. }
             | CallError::TooManySessions { .. }
             | CallError::SessionTooLarge { .. }
             | CallError::Assumption(_)
@@ -289,6 +317,7 @@ impl CallError {
             | CallError::RequestIdReused { .. }
             | CallError::DeadlineExceeded
             | CallError::NotReady(_)
+            | CallError::NotCommitter { .. }
             | CallError::NoSuchMethod { .. }
             | CallError::Draining
             | CallError::Broken => None,

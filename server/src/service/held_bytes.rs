@@ -9,11 +9,6 @@ use crate::admission::Bytes;
 pub(crate) struct HeldBytes(Arc<Mutex<Option<Bytes>>>);
 
 impl HeldBytes {
-    /// The bytes that the transport put into the extensions of a request.
-    pub(crate) fn of(extensions: &http::Extensions) -> HeldBytes {
-        extensions.get::<HeldBytes>().cloned().unwrap_or_default()
-    }
-
     /// Takes the bytes of the last message of a stream, so that they are held until it is decided; otherwise they are
     /// given back when the next message is asked for.
     pub(crate) fn take(&self) -> Option<Bytes> {

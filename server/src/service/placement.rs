@@ -37,7 +37,7 @@ pub(crate) async fn place(
 ) -> Result<PlaceResponse, CallError> {
     state.check_decidable()?;
     let target = call.target(state, &request.session_id)?;
-    check_assume(&call.access, &target, request.mode)?;
+    check_assume(state, &call.access, &target, request.mode)?;
     let terms = AssumeTerms::of(state, &call.access, &target, request.mode, request.assume_ttl_ms)?;
     let admission = if request.admit {
         let admitted = admission::admit(&target, &state.profiles, request.pod.as_deref_mut(), true);
@@ -72,7 +72,7 @@ pub(crate) async fn place_batch(
 ) -> Result<PlaceBatchResponse, CallError> {
     state.check_decidable()?;
     let target = call.target(state, &request.session_id)?;
-    check_assume(&call.access, &target, request.mode)?;
+    check_assume(state, &call.access, &target, request.mode)?;
     let terms = AssumeTerms::of(state, &call.access, &target, request.mode, request.assume_ttl_ms)?;
     let shared = state.clone();
     let decided = state
@@ -106,11 +106,18 @@ pub(crate) async fn explain(
         .await?
 }
 
-/// Checks the role that an assume needs; in their own session readers may assume too, since others do not see it.
-pub(crate) fn check_assume(access: &Access, target: &Target, mode: i32) -> Result<(), CallError> {
+/// Checks the role that an assume needs, and that it is decided here; in their own session readers may assume too, since
+/// others do not see it.
+pub(crate) fn check_assume(
+    state: &State,
+    access: &Access,
+    target: &Target,
+    mode: i32,
+) -> Result<(), CallError> {
     if mode != PlaceMode::Assume as i32 || target.is_hypothetical() {
         return Ok(());
     }
+    state.check_commits_here()?;
     access.to_change(Role::Scheduler)
 }
 

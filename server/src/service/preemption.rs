@@ -30,6 +30,7 @@ pub(crate) async fn preempt(
     state.check_decidable()?;
     let target = call.target(state, &request.session_id)?;
     if request.nominate && !target.is_hypothetical() {
+        state.check_commits_here()?;
         call.access.to_change(Role::Scheduler)?;
     }
     let shared = state.clone();

@@ -1,8 +1,10 @@
 //! Readiness: whether the server can place pods.
 
+use super::replicas::Replicas;
 use super::state::State;
 use crate::apiserver::leadership::Leadership;
 use crate::feed::NotReady;
+use crate::ledger::Role;
 use crate::{clock, escape};
 
 /// A check: its name, and a note or the reason why it failed.
@@ -27,6 +29,8 @@ pub(crate) fn readiness(state: &State) -> Vec<Check> {
     // The ledger's fault is only a note: a server that cannot grant still places pods.
     let note = |fault: String| ledger(&fault, state.assumptions.are_kept());
     checks.extend(state.grants.fault().map(|fault| ("ledger", Ok(Some(note(fault))))));
+    // Neither: a replica that does not commit, or cannot, still answers what only reads.
+    checks.extend(state.replicas.as_ref().map(|it| ("replicas", Ok(Some(replicas(it))))));
     checks.extend(state.leadership.get().map(|it| ("leader", leader(it).map(Some))));
     checks
 }
@@ -43,6 +47,26 @@ fn leader(leadership: &Leadership) -> Result<String, String> {
         }
         (false, None) => "no leader is known, this instance stands by".to_owned(),
     })
+}
+
+fn replicas(replicas: &Replicas) -> String {
+    let role = match replicas.role() {
+        Role::Unknown => "no replica is known to commit".to_owned(),
+        Role::Follower { committer } => {
+            format!("`{}` commits", escape::printable(&committer.name))
+        }
+        Role::Elected => "this replica is about to commit".to_owned(),
+        Role::Committer { .. } => "this replica commits".to_owned(),
+        Role::Resigned => "this replica has resigned".to_owned(),
+    };
+    let age = match replicas.staleness(clock::now()) {
+        Some(age) => format!("all reservations were known {:.1} s ago", age.as_secs_f64()),
+        None => "reservations were never known".to_owned(),
+    };
+    match replicas.trouble() {
+        Some(trouble) => format!("{role}; {age}; {}", escape::printable(&trouble)),
+        None => format!("{role}; {age}"),
+    }
 }
 
 fn ledger(fault: &str, keeps_assumptions: bool) -> String {

@@ -110,6 +110,7 @@ pub(crate) async fn commit(
     let session = find(state, &call.access, &request.session_id)?;
     let ttl = state.assumptions.ttl("assume_ttl_ms", request.assume_ttl_ms)?;
     state.check_not_draining()?;
+    state.check_commits_here()?;
     let shared = state.clone();
     let user = call.access.caller().user.clone();
     let assumptions = state.assumptions.clone();
@@ -126,7 +127,7 @@ pub(crate) async fn commit(
     };
     let (response, held, written) = state.pool.run(call.deadline, commit).await??;
     // Assumptions that are not written are given back. The session stays committed: it cannot be committed again.
-    written.await.inspect_err(|_| assumptions.give_back(held, None))?;
+    written.await.inspect_err(|_| assumptions.give_back(&held, None))?;
     Ok(response)
 }
 

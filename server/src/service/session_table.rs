@@ -55,6 +55,8 @@ pub(crate) struct SessionTable {
     has_users: bool,
     bytes: ByteBudget,
     sessions: Mutex<HashMap<Box<str>, Arc<Session>>>,
+    /// Where the sessions are; `None` for a server that shares nothing.
+    place: Option<Place>,
 }
 
 struct Session {
@@ -67,6 +69,15 @@ struct Session {
     last_used: Mutex<Instant>,
 }
 
+/// Where sessions are.
+#[derive(Debug)]
+struct Place {
+    /// Name of the replica.
+    replica: String,
+    /// Differs from one start of the replica to the next.
+    life: String,
+}
+
 impl SessionTable {
     /// A table for callers who are told apart by name if `has_users`: then a user has a share of it.
     pub(crate) fn new(
@@ -75,7 +86,34 @@ impl SessionTable {
         has_users: bool,
     ) -> SessionTable {
         let bytes = ByteBudget::new(limits.max_bytes, has_users);
-        SessionTable { limits, counts, has_users, bytes, sessions: Mutex::default() }
+        let (sessions, place) = (Mutex::default(), None);
+        SessionTable { limits, counts, has_users, bytes, sessions, place }
+    }
+
+    /// The table of a replica that was started at a time, in microseconds since 1970: the ids of its sessions tell where
+    /// they are.
+    pub(crate) fn at(self, replica: &str, started: u64) -> SessionTable {
+        let (replica, life) = (replica.to_owned(), format!("{started:x}"));
+        SessionTable { place: Some(Place { replica, life }), ..self }
+    }
+
+    /// The other replica that has, or had, the session with this id.
+    pub(crate) fn replica_of<'a>(&self, id: &'a str) -> Option<&'a str> {
+        let own = self.place.as_ref()?;
+        let mut parts = id.rsplitn(3, '.').skip(1);
+        let (life, replica) = (parts.next()?, parts.next()?);
+        (replica != own.replica || life != own.life).then_some(replica)
+    }
+
+    /// The error for a session that is not here.
+    fn missing(&self, id: &str) -> CallError {
+        match self.replica_of(id) {
+            Some(replica) => {
+                let is_gone = self.place.as_ref().is_some_and(|own| own.replica == replica);
+                CallError::SessionElsewhere { replica: replica.to_owned(), is_gone }
+            }
+            None => CallError::NoSuchSession { id: id.to_owned() },
+        }
     }
 
     pub(crate) fn limits(&self) -> SessionLimits {
@@ -95,16 +133,20 @@ impl SessionTable {
     ) -> Result<String, CallError> {
         self.drop_expired(now);
         self.check_room(&self.lock(), owner)?;
-        let id = random_id()?;
+        let random = random_id()?;
         // `fork` may wait for a writer of the live cluster, so it is not called while the table is locked.
         let cluster = fork();
         let mut sessions = self.lock();
         self.check_room(&sessions, owner)?;
         // Of the ids that are open none is the same, and 64 bits of them are enough to tell them apart.
-        let number = id.get(..16).and_then(|digits| u64::from_str_radix(digits, 16).ok());
+        let number = random.get(..16).and_then(|digits| u64::from_str_radix(digits, 16).ok());
         let connection = number.and_then(|number| usize::try_from(number).ok()).unwrap_or_default();
         let holder = Holder { user: owner.into(), connection, may_have_all: false };
         let memory = self.bytes.take(&holder, 0)?;
+        let id = match &self.place {
+            Some(Place { replica, life }) => format!("{replica}.{life}.{random}"),
+            None => random,
+        };
         let session = Session {
             cluster,
             owner: owner.into(),
@@ -148,7 +190,7 @@ impl SessionTable {
             Some(session) => {
                 Ok(InUse { session: session.clone(), max_changes: self.limits.max_changes })
             }
-            None => Err(CallError::NoSuchSession { id: id.to_owned() }),
+            None => Err(self.missing(id)),
         }
     }
 
@@ -170,7 +212,7 @@ impl SessionTable {
                 self.counts.count_ended(SessionEnd::Closed, 1);
                 Ok(())
             }
-            None => Err(CallError::NoSuchSession { id: id.to_owned() }),
+            None => Err(self.missing(id)),
         }
     }
 
@@ -344,6 +386,30 @@ mod tests {
         assert!(table.get(&other, &jane(), later).is_ok());
         table.drop_expired(later + TIMEOUT * 2);
         check_metric(&metrics, "berth_sessions 0");
+    }
+
+    #[test]
+    fn the_session_of_another_replica_is_told_apart_from_none() {
+        let (table, _) = table(8);
+        let table = table.at("r.1", 0x1234_5678);
+        let id = table.open(clock::now(), JANE, Cluster::new).unwrap();
+        assert!(id.starts_with("r.1.") && table.get(&id, &jane(), clock::now()).is_ok());
+        let missing = |id: &str| table.get(id, &jane(), clock::now()).err().unwrap();
+        let elsewhere = |replica: &str, is_gone| CallError::SessionElsewhere {
+            replica: replica.to_owned(),
+            is_gone,
+        };
+        let other = id.replace("r.1.", "r.2.");
+        assert_eq!(missing(&other), elsewhere("r.2", false));
+        let mut earlier = id.clone();
+        earlier.replace_range(4..12, "00000000");
+        assert_eq!(missing(&earlier), elsewhere("r.1", true));
+        assert_eq!(table.close(&other, &jane(), clock::now()), Err(elsewhere("r.2", false)));
+        assert_eq!(table.close(&id, &jane(), clock::now()), Ok(()));
+        for unknown in [&*id, "", "x", "a.b", "..."] {
+            let is_unknown = matches!(missing(unknown), CallError::NoSuchSession { .. });
+            assert_eq!(is_unknown, unknown != "...", "{unknown}");
+        }
     }
 
     #[test]

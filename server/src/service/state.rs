@@ -14,6 +14,7 @@ use super::force_deletion::ForceDeletion;
 use super::limits::Limits;
 use super::method::{self, Method};
 use super::pool::Pool;
+use super::replicas::Replicas;
 use super::response_cache::ResponseCache;
 use super::session_table::SessionTable;
 use super::target::Target;
@@ -26,9 +27,10 @@ use crate::clock;
 use crate::critical_task::CriticalTasks;
 use crate::expander::{Expander, Judgements};
 use crate::feed::{FeedSink, Freshness, LongWrite, LongWrites};
-use crate::ledger::{self, Grants, Ledger, Memory};
+use crate::ledger::{self, Etcd, Grants, Ledger, Memory};
 use crate::net::SlowReaders;
 use crate::policy::Profiles;
+use crate::replicas::Peers;
 use crate::telemetry::trace::Tracer;
 use crate::telemetry::{MethodCounts, Metrics};
 
@@ -71,6 +73,10 @@ pub(crate) struct State {
     /// Who may release a name by force.
     pub(crate) force_deletion: ForceDeletion,
     pub(crate) ledger_pool: Pool,
+    /// The servers that share the ledger, where others may.
+    pub(crate) replicas: Option<Arc<Replicas>>,
+    /// Connections to them.
+    pub(crate) peers: Arc<Peers>,
     /// Chooses among cluster-autoscaler's node groups.
     pub(crate) expander: Expander,
     pub(crate) judgements: Judgements,
@@ -150,6 +156,8 @@ impl State {
             fences: Arc::new(Fences::new(true)),
             force_deletion: ForceDeletion::default(),
             ledger_pool,
+            replicas: None,
+            peers: Arc::default(),
             expander: Expander::default(),
             tracer: Tracer::off(),
             api_server: OnceLock::new(),
@@ -192,6 +200,26 @@ impl State {
     /// Replaces the ledger, which is in memory by default.
     pub(crate) fn with_ledger(self, ledger: Arc<dyn Ledger>) -> State {
         State { grants: Arc::new(Grants::new(ledger)), ..self }
+    }
+
+    /// Replaces the ledger by one that other servers share.
+    pub(crate) fn with_replicas(self, etcd: Arc<Etcd>, peers: Arc<Peers>) -> State {
+        let sessions = self.sessions.at(&etcd.replica().name, clock::unix_micros());
+        let replicas = Some(Arc::new(Replicas::new(etcd.clone())));
+        let grants = Arc::new(Grants::new(etcd));
+        State { sessions, replicas, peers, grants, ..self }
+    }
+
+    /// Checks that what is assumed, nominated or granted here is the truth: this server commits, or no other one may.
+    ///
+    /// # Errors
+    /// [`CallError::NotCommitter`].
+    pub(crate) fn check_commits_here(&self) -> Result<(), CallError> {
+        if self.assumptions.are_made_here() {
+            return Ok(());
+        }
+        let committer = self.replicas.as_ref().and_then(|replicas| replicas.committer());
+        Err(CallError::NotCommitter { committer: committer.map(|it| it.name) })
     }
 
     /// Replaces the default expander.

@@ -9,6 +9,7 @@ mod cli;
 mod crash;
 mod drain;
 mod faults;
+mod forwarding;
 mod ledger;
 mod ledger_questions;
 mod log;

@@ -22,25 +22,25 @@ use crate::served::{PATIENCE, Served, serve};
 
 const N_NODES: usize = 20;
 /// CPUs of a node. A pod asks for one.
-const N_CPUS: usize = 10;
+pub(crate) const N_CPUS: usize = 10;
 const N_CLIENTS: u64 = 6;
 const N_KILLS: u64 = 12;
 
-type Client = PlacementServiceClient<Channel>;
+pub(crate) type Client = PlacementServiceClient<Channel>;
 
 /// The reservations that the clients know of, by what they were told.
 #[derive(Default)]
-struct Told {
+pub(crate) struct Told {
     /// Nodes of the reservations that hold, by pod and token.
-    held: BTreeMap<(String, u64), String>,
+    pub(crate) held: BTreeMap<(String, u64), String>,
     /// Nodes of the reservations whose release got no response, so that it is unknown whether they still hold.
-    in_doubt: BTreeMap<(String, u64), String>,
+    pub(crate) in_doubt: BTreeMap<(String, u64), String>,
     /// The reservations whose release was acknowledged.
-    released: BTreeSet<(String, u64)>,
+    pub(crate) released: BTreeSet<(String, u64)>,
 }
 
 /// Writes a cluster in which all pods together take some of the room.
-fn cluster(directory: &Path) -> String {
+pub(crate) fn cluster(directory: &Path) -> String {
     let nodes = (0..N_NODES).map(|n| {
         format!(
             "kind: Node\nmetadata: {{name: n{n}}}\nstatus: {{allocatable: {{cpu: {N_CPUS}, memory: 64Gi, pods: 100}}}}\n"
@@ -51,7 +51,7 @@ fn cluster(directory: &Path) -> String {
     path.display().to_string()
 }
 
-fn pod(name: &str) -> core_v1::Pod {
+pub(crate) fn pod(name: &str) -> core_v1::Pod {
     let pod = serde_json::json!({
         "metadata": {"name": name, "uid": format!("uid-{name}")},
         "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]},
@@ -59,12 +59,12 @@ fn pod(name: &str) -> core_v1::Pod {
     serde_json::from_value(pod).unwrap()
 }
 
-fn entry(name: &str, replicas: u32) -> BatchEntry {
+pub(crate) fn entry(name: &str, replicas: u32) -> BatchEntry {
     BatchEntry { pod: Some(pod(name)), replicas }
 }
 
 /// The reservations in the results of a call.
-fn reserved(results: Vec<PlaceResult>) -> Vec<((String, u64), String)> {
+pub(crate) fn reserved(results: Vec<PlaceResult>) -> Vec<((String, u64), String)> {
     let placed = |result: PlaceResult| match result.result {
         Some(place_result::Result::Decision(decision)) => match decision.outcome {
             Some(Outcome::Placement(placement)) => {
@@ -80,7 +80,7 @@ fn reserved(results: Vec<PlaceResult>) -> Vec<((String, u64), String)> {
 }
 
 /// Reserves for one pod, a few on a stream, or a gang.
-async fn reserve(
+pub(crate) async fn reserve(
     client: &mut Client,
     name: &str,
     chance: &mut Chance,
@@ -119,7 +119,7 @@ async fn reserve(
 }
 
 /// Confirms or releases one of the reservations.
-async fn change(
+pub(crate) async fn change(
     client: &mut Client,
     told: &Mutex<Told>,
     chance: &mut Chance,
@@ -177,7 +177,7 @@ async fn start(cluster: &str, ledger: &Path) -> (Served, Client) {
 }
 
 /// All reservations, once the server is ready.
-async fn listed(client: &mut Client) -> BTreeMap<(String, u64), String> {
+pub(crate) async fn listed(client: &mut Client) -> BTreeMap<(String, u64), String> {
     let until = Instant::now() + PATIENCE;
     // A dry run is refused until the cluster is complete.
     while client

@@ -174,7 +174,7 @@ async fn a_stream_ends_with_its_token() {
     let (messages, requests) = tokio::sync::mpsc::channel(1);
     let add = |name: &str| {
         let delta = berth_proto::berth_v1::Delta { change: Some(Change::UpsertNode(node(name))) };
-        let batch = DeltaBatch { deltas: vec![delta] };
+        let batch = DeltaBatch { deltas: vec![delta], position: 0 };
         SyncRequest { message: Some(Message::Batch(batch)) }
     };
     let requests = tokio_stream::wrappers::ReceiverStream::new(requests);

@@ -135,7 +135,7 @@ impl BrokenCalls {
         let deltas = pods.map(|pod| Delta { change: Some(Change::UpsertPod(pod)) }).collect();
         let messages = [
             sync_request::Message::BeginSnapshot(BeginSnapshot {}),
-            sync_request::Message::Batch(DeltaBatch { deltas }),
+            sync_request::Message::Batch(DeltaBatch { deltas, position: 0 }),
         ];
         let requests = messages.map(|message| SyncRequest { message: Some(message) });
         let mut cluster = client.cluster();

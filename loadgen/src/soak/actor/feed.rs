@@ -181,7 +181,7 @@ impl Feed {
     /// Sends changes over the stream. If that fails, with whatever effect, the same changes are sent again by `Apply`.
     async fn sync(&mut self, world: &World, changes: Vec<Change>) {
         let deltas = changes.iter().map(|change| Delta { change: Some(change.clone()) }).collect();
-        let message = sync_request::Message::Batch(DeltaBatch { deltas });
+        let message = sync_request::Message::Batch(DeltaBatch { deltas, position: 0 });
         if !self.exchange(world, SyncRequest { message: Some(message) }).await {
             world.apply(changes).await;
         }

@@ -32,6 +32,8 @@ pub(super) enum Message {
     },
     /// A list is complete.
     Listed(Box<Listing>),
+    /// Everything of the kind up to this version was sent.
+    Reached(Resource, u64),
     /// The server does not have the kind.
     Absent(Resource),
 }
@@ -47,6 +49,16 @@ pub(super) struct Applier {
     /// For each delta, the index in `noted` of its origin.
     origins: Vec<usize>,
     noted: Vec<Noted>,
+    newest: [Newest; Resource::N],
+}
+
+/// The newest versions of what is collected of a kind; 0 for none.
+#[derive(Copy, Clone, Debug, Default)]
+struct Newest {
+    /// Of all objects.
+    any: u64,
+    /// Of events: everything before them was sent, which items of a list do not say.
+    event: u64,
 }
 
 /// Facts about a changed object that are kept until its batch is applied.
@@ -74,6 +86,7 @@ impl Applier {
             deltas: Vec::new(),
             origins: Vec::new(),
             noted: Vec::new(),
+            newest: [Newest::default(); Resource::N],
         }
     }
 
@@ -90,6 +103,10 @@ impl Applier {
                         self.flush();
                         self.finish(&listing);
                     }
+                    Message::Reached(resource, version) => {
+                        self.flush();
+                        self.sink.freshness.positions().reach(resource.kind(), version);
+                    }
                     Message::Absent(resource) => self.complete(resource, true),
                 }
             }
@@ -98,7 +115,12 @@ impl Applier {
     }
 
     fn take(&mut self, object: ObjectChange, is_listed: bool, is_anew: bool) {
-        let ObjectChange { change, who, delta, pod: wire, .. } = object;
+        let ObjectChange { change, version, who, delta, pod: wire } = object;
+        let (newest, version) = (&mut self.newest[who.resource().index()], version.unwrap_or(0));
+        newest.any = newest.any.max(version);
+        if !is_listed {
+            newest.event = newest.event.max(version);
+        }
         let mut listed = None;
         match delta {
             Ok(delta) => {
@@ -134,10 +156,17 @@ impl Applier {
         let (deltas, origins) =
             (std::mem::take(&mut self.deltas), std::mem::take(&mut self.origins));
         let noted = std::mem::take(&mut self.noted);
+        let newest = std::mem::take(&mut self.newest);
+        let newest = || Resource::ALL.into_iter().zip(newest).filter(|(_, newest)| newest.any > 0);
+        let freshness = self.sink.freshness.clone();
+        let positions = freshness.positions();
+        newest().for_each(|(resource, newest)| positions.claim(resource.kind(), newest.any));
         let before = self.observer.is_some().then(|| self.sink.cluster.snapshot());
         if !deltas.is_empty() {
             self.apply(deltas, &origins, &noted);
         }
+        let events = newest().filter(|(_, newest)| newest.event > 0);
+        events.for_each(|(resource, newest)| positions.reach(resource.kind(), newest.event));
         if let (Some(observer), Some(before)) = (&self.observer, before) {
             let after = self.sink.cluster.snapshot();
             observe(&**observer, &noted, &before, &after);
@@ -180,7 +209,14 @@ impl Applier {
         let cluster = self.sink.cluster.clone();
         let before = cluster.snapshot();
         let gone = listing.gone(&cluster);
+        let (freshness, kind) = (self.sink.freshness.clone(), resource.kind());
+        if listing.is_anew {
+            freshness.positions().rewind(kind);
+            freshness.positions().claim(kind, listing.version);
+        }
         if !gone.is_empty() {
+            // Each was deleted at a version up to that of the list.
+            freshness.positions().claim(kind, listing.version);
             let sink = self.sink.clone();
             let _busy = (gone.len() >= LONG_BATCH).then(|| sink.long_writes.begin());
             cluster.apply(gone.iter().map(|gone| gone.delta.clone()).collect());
@@ -190,6 +226,7 @@ impl Applier {
             // Every pod was listed anew, and counted.
             cluster.clear_contradictions();
         }
+        freshness.positions().reach(kind, listing.version);
         let unreadable = self.refusals.forget_gone(resource, |who| listing.holds(who));
         if let Some(observer) = &self.observer {
             let after = cluster.snapshot();

@@ -30,6 +30,10 @@ pub(super) struct Listing {
     assumed: HashMap<PodKey, Arc<str>>,
     /// The highest version among the objects.
     pub(super) highest: u64,
+    /// Version of the list, once it is complete.
+    pub(super) version: u64,
+    /// Whether the server's history began anew with it.
+    pub(super) is_anew: bool,
 }
 
 /// An object in the cluster that is not in the list.
@@ -64,6 +68,8 @@ impl Listing {
             objects: HashSet::new(),
             assumed,
             highest: 0,
+            version: 0,
+            is_anew: false,
         }
     }
 

@@ -313,7 +313,7 @@ impl Watcher {
                     // A bookmark that is older than an event is irrelevant.
                     None => {
                         self.advance(version.max(position.version.unwrap_or(0)), position);
-                        Ok(())
+                        self.send(Message::Reached(self.resource, version)).await
                     }
                 }
             }
@@ -362,7 +362,7 @@ impl Watcher {
     /// Finishes a complete list.
     async fn complete(
         &self,
-        listing: Listing,
+        mut listing: Listing,
         version: u64,
         position: &mut Position,
     ) -> Result<(), Failure> {
@@ -372,6 +372,7 @@ impl Watcher {
             return Err(Failure::Rewound { version, after });
         }
         let version = version.max(listing.highest);
+        (listing.version, listing.is_anew) = (version, position.is_rewound);
         self.send(Message::Listed(Box::new(listing))).await?;
         self.heard(position);
         position.is_rewound = false;

@@ -11,6 +11,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, Streaming};
 
 use crate::auth::Role;
+use crate::feed::position::SYNC;
 use crate::grpc::follow;
 use crate::grpc::status::of_transport;
 use crate::service::cluster::delta;
@@ -93,7 +94,10 @@ impl Intake {
                 Ok((published(state), Vec::new()))
             }
             (Some(Message::Batch(batch)), None) => {
+                let positions = state.freshness.positions();
+                positions.claim(SYNC, batch.position);
                 let outcome = delta::apply_in_turn(state, batch.deltas, deadline).await?;
+                positions.reach(SYNC, batch.position);
                 Ok((outcome.generation.get(), outcome.rejections))
             }
             (Some(Message::Batch(batch)), Some(mut collection)) => {
@@ -113,9 +117,16 @@ impl Intake {
             (Some(Message::EndSnapshot(_)), None) => {
                 Err(CallError::OutOfOrder { reason: "`end_snapshot` without `begin_snapshot`" })
             }
-            (Some(Message::EndSnapshot(_)), Some(collection)) => {
+            (Some(Message::EndSnapshot(end)), Some(collection)) => {
                 let shared = state.clone();
-                state.pool.run_patiently(deadline, move |_| collection.publish(&shared)).await
+                let positions = state.freshness.positions();
+                positions.claim(SYNC, end.position);
+                let published = state
+                    .pool
+                    .run_patiently(deadline, move |_| collection.publish(&shared))
+                    .await?;
+                positions.reach(SYNC, end.position);
+                Ok(published)
             }
         }
     }

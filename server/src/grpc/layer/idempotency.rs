@@ -21,7 +21,7 @@ use crate::service::{CallError, Delivery, Supposed, UntilDelivered};
 /// Header that marks a repeated response; its value is `true`.
 pub(crate) const REPLAYED: &str = "berth-replayed";
 /// Length of the prefix of a message: its length and a flag.
-const PREFIX_BYTES: usize = 5;
+pub(super) const PREFIX_BYTES: usize = 5;
 
 /// Carries out a named request, unless that was done before.
 ///
@@ -91,13 +91,13 @@ pub(super) struct Answered {
 
 /// A whole request or response.
 #[derive(Clone, Debug, Default)]
-struct Message {
-    data: Bytes,
+pub(super) struct Message {
+    pub(super) data: Bytes,
     trailers: Option<HeaderMap>,
 }
 
 /// Collects a whole body.
-async fn collect(mut body: Body, max_bytes: usize) -> Result<Message, CallError> {
+pub(super) async fn collect(mut body: Body, max_bytes: usize) -> Result<Message, CallError> {
     let (mut message, mut more) = (Message::default(), BytesMut::new());
     while let Some(frame) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
         let frame = frame.map_err(|error| CallError::Undecodable {
@@ -122,9 +122,9 @@ async fn collect(mut body: Body, max_bytes: usize) -> Result<Message, CallError>
 }
 
 /// A body that is complete in memory.
-struct Whole {
-    data: Option<Bytes>,
-    trailers: Option<HeaderMap>,
+pub(super) struct Whole {
+    pub(super) data: Option<Bytes>,
+    pub(super) trailers: Option<HeaderMap>,
 }
 
 impl HttpBody for Whole {

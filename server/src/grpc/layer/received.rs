@@ -59,7 +59,7 @@ pub(super) struct Received {
     message: Option<Message>,
     waits: Option<Wait>,
     /// Why the call is refused, and the pause before that.
-    refused: Option<(CallError, Pin<Box<Sleep>>)>,
+    refused: Option<Box<(CallError, Pin<Box<Sleep>>)>>,
     /// Until when the next message of a stranger has to begin.
     beginning: Option<Pin<Box<Sleep>>>,
     is_over: bool,
@@ -195,7 +195,7 @@ impl Received {
         self.memory = None;
         // What was sent and not read is dropped with the body.
         self.body = Body::empty();
-        self.refused = Some((error, Box::pin(sleep(REFUSAL_PAUSE))));
+        self.refused = Some(Box::new((error, Box::pin(sleep(REFUSAL_PAUSE)))));
         self.poll_refused(context)
     }
 
@@ -203,11 +203,11 @@ impl Received {
         &mut self,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Buffer>, Status>>> {
-        if let Some((_, pause)) = &mut self.refused {
-            ready!(pause.as_mut().poll(context));
+        if let Some(refused) = &mut self.refused {
+            ready!(refused.1.as_mut().poll(context));
         }
         self.is_over = true;
-        Poll::Ready(self.refused.take().map(|(error, _)| Err(error.into())))
+        Poll::Ready(self.refused.take().map(|refused| Err(refused.0.into())))
     }
 
     /// The next whole message in the buffer; `None` where more has to come.

@@ -157,7 +157,7 @@ async fn decide(
             return Err(CallError::DeadlineExceeded.into());
         }
         let target = state.target(access, &request.session_id).and_then(|target| {
-            check_assume(access, &target, request.mode)?;
+            check_assume(state, access, &target, request.mode)?;
             let PlaceStreamRequest { mode, assume_ttl_ms, .. } = request;
             let terms = AssumeTerms::of(state, access, &target, mode, assume_ttl_ms)?;
             Ok((target, terms))

@@ -8,7 +8,7 @@ use berth_etcd::{range, transaction};
 use prost::Message;
 
 use super::layout::{Head, Layout, Stored};
-use crate::ledger::{Bounds, CommitError, Key, Revision, Transaction};
+use crate::ledger::{Bounds, CommitError, Key, Revision, Term, Transaction};
 
 /// Maximum number of operations of a transaction: etcd's `--max-txn-ops`, unless it was changed.
 const MAX_OPERATIONS: usize = 128;
@@ -102,6 +102,16 @@ impl Book {
         let head = Head { last: head.last.max(start.0), term, n_barriers: 0, line };
         let n_bytes = records.values().map(|known| known.n_bytes).sum();
         Book { layout, bounds, term, head, head_written, records, lines, n_bytes }
+    }
+
+    /// The term of the committer.
+    pub(super) fn term(&self) -> Term {
+        Term(self.term)
+    }
+
+    /// The last commit.
+    pub(super) fn last(&self) -> Revision {
+        Revision(self.head.last)
     }
 
     /// Number of bytes of the records.

@@ -21,11 +21,11 @@ use prost::Message as _;
 
 use super::book::{Batch, Book, Comparison, Listing, Ticket, Waiting};
 use super::layout::{Head, Holder, Layout, decode};
-use crate::ledger::{Bounds, CommitError, LedgerError, Revision};
+use crate::ledger::{Bounds, CommitError, LedgerError, Revision, Term};
 
 /// Time until a failed step is tried again.
 const PAUSE: Duration = Duration::from_millis(300);
-/// Time until a replica that found damaged records tries again to become the committer.
+/// Time until a replica that cannot commit, though it was elected, tries again.
 const LONG_PAUSE: Duration = Duration::from_secs(5);
 const RESIGNED: &str = "this replica has resigned";
 /// Maximum number of changes that wait for the transaction that is under way.
@@ -35,8 +35,8 @@ const MAX_WAITING: usize = 65_536;
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
     pub(super) layout: Layout,
-    /// Name of this replica.
-    pub(super) name: String,
+    /// This replica.
+    pub(super) replica: Replica,
     pub(super) bounds: Bounds,
 }
 
@@ -65,20 +65,43 @@ pub(super) enum Action {
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Round(u64);
 
-/// This replica's part in committing, for logs and for readiness.
+/// A replica as others see it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) enum Role {
+pub struct Replica {
+    /// Its name.
+    pub name: String,
+    /// URL of its gRPC services; empty if it has told none.
+    pub address: String,
+}
+
+/// A replica's part in committing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Role {
     /// It is not known who commits.
     #[default]
     Unknown,
     /// Another replica commits.
-    Follower { committer: String },
+    Follower {
+        /// Which one.
+        committer: Replica,
+    },
     /// This replica is about to commit.
     Elected,
     /// This replica commits.
-    Committer,
+    Committer {
+        /// Its term.
+        term: Term,
+    },
     /// This replica has resigned.
     Resigned,
+}
+
+impl Role {
+    /// Whether this replica commits.
+    #[must_use]
+    pub fn is_committer(&self) -> bool {
+        matches!(self, Role::Committer { .. })
+    }
 }
 
 /// The state machine.
@@ -107,7 +130,7 @@ enum State {
         again: Option<Duration>,
     },
     Following {
-        committer: String,
+        committer: Replica,
     },
     Listing {
         lease: Lease,
@@ -191,7 +214,7 @@ impl Committer {
             State::Pausing { .. } | State::Leasing | State::Campaigning { .. } => Role::Unknown,
             State::Following { committer } => Role::Follower { committer: committer.clone() },
             State::Listing { .. } | State::Committing { is_open: false, .. } => Role::Elected,
-            State::Committing { .. } => Role::Committer,
+            State::Committing { book, .. } => Role::Committer { term: book.term() },
             State::Resigned => Role::Resigned,
         }
     }
@@ -204,10 +227,23 @@ impl Committer {
         }
     }
 
+    /// The last commit; `None` where this replica does not commit.
+    pub(super) fn last(&self) -> Option<Revision> {
+        match &self.state {
+            State::Committing { book, is_open: true, .. } => Some(book.last()),
+            _ => None,
+        }
+    }
+
     /// A caller asks for a change.
     pub(super) fn submit(&mut self, waiting: Waiting) {
         let refusal = match &self.state {
             _ if self.is_leaving => Some(RESIGNED.to_owned()),
+            State::Committing { is_open: true, book, .. }
+                if waiting.transaction.term.is_some_and(|term| term != book.term()) =>
+            {
+                return self.answer(waiting.ticket, Err(CommitError::OtherTerm));
+            }
             State::Committing { is_open: true, under_way, .. } => match under_way {
                 _ if self.waiting.len() >= MAX_WAITING => Some("too many changes wait".to_owned()),
                 UnderWay::Nothing | UnderWay::Batch(_) => None,
@@ -216,7 +252,7 @@ impl Committer {
                 }
             },
             State::Following { committer } => {
-                Some(format!("`{committer}` commits, not this replica"))
+                Some(format!("`{}` commits, not this replica", committer.name))
             }
             _ => Some(self.reason("no replica is known to commit now")),
         };
@@ -311,7 +347,8 @@ impl Committer {
                 let holder: Holder = decode(held).unwrap_or_default();
                 self.fault = None;
                 self.actions.push(Action::Revoke { lease: lease.id });
-                self.enter(State::Following { committer: holder.name });
+                let committer = Replica { name: holder.name, address: holder.address };
+                self.enter(State::Following { committer });
                 self.actions.push(Action::AwaitVacancy { after: revision });
             }
             // Deleted between the comparison and now, which etcd excludes; ask again.
@@ -434,6 +471,14 @@ impl Committer {
         matches!(self.state, State::Resigned)
     }
 
+    /// Ends the term, and leaves the next one to another replica if there is one.
+    pub(super) fn pass_on(&mut self, now: Duration) {
+        if matches!(self.state, State::Committing { .. }) && !self.is_leaving {
+            self.step_down(now, &"this replica leaves committing to another one");
+            self.enter(State::Pausing { until: now + LONG_PAUSE });
+        }
+    }
+
     fn begin(&mut self) {
         self.enter(State::Leasing);
         self.actions.push(Action::GrantLease);
@@ -442,7 +487,8 @@ impl Committer {
     fn campaign(&mut self) {
         let State::Campaigning { lease, .. } = &self.state else { return };
         let key = self.settings.layout.committer();
-        let holder = Holder { name: self.settings.name.clone() }.encode_to_vec();
+        let Replica { name, address } = self.settings.replica.clone();
+        let holder = Holder { name, address }.encode_to_vec();
         self.actions.push(Action::Campaign(TxnRequest {
             compare: vec![transaction::created_at(key.clone(), 0)],
             success: vec![transaction::put(key.clone(), holder, lease.id)],

@@ -27,6 +27,8 @@ type Answer = Result<Revision, CommitError>;
 /// What callers ask of the driver.
 pub(super) enum Request {
     Commit(Transaction, oneshot::Sender<Answer>),
+    /// End the term, and let another replica begin.
+    PassOn,
     /// End the term, and tell when it is over.
     Resign(oneshot::Sender<()>),
 }
@@ -139,6 +141,7 @@ impl Driver {
                 self.callers.insert(ticket, caller);
                 self.committer.submit(Waiting { ticket, transaction });
             }
+            Request::PassOn => self.committer.pass_on(self.now()),
             Request::Resign(caller) => {
                 self.committer.resign();
                 self.resigning.push(caller);
@@ -170,9 +173,14 @@ impl Driver {
     fn act(&mut self) {
         if self.shared.show(&self.committer) {
             match self.committer.role() {
-                Role::Committer => tracing::info!("this replica commits to the ledger in etcd"),
+                Role::Committer { .. } => {
+                    tracing::info!("this replica commits to the ledger in etcd")
+                }
                 Role::Follower { committer } => {
-                    tracing::info!(committer, "another replica commits to the ledger in etcd");
+                    tracing::info!(
+                        committer = committer.name,
+                        "another replica commits to the ledger in etcd"
+                    );
                 }
                 Role::Unknown => {
                     let reason = self.committer.fault().unwrap_or("the committer is gone");

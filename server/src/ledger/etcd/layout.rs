@@ -43,12 +43,15 @@ pub(super) struct Stored {
     pub(super) value: Vec<u8>,
 }
 
-/// The value of `committer`: who commits.
+/// The value of `committer`, and of a replica that runs.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub(super) struct Holder {
     /// Name of the replica.
     #[prost(string, tag = "1")]
     pub(super) name: String,
+    /// URL of its gRPC services.
+    #[prost(string, tag = "2")]
+    pub(super) address: String,
 }
 
 impl Layout {
@@ -60,6 +63,21 @@ impl Layout {
     /// The key whose create revision is the term of the committer.
     pub(super) fn committer(&self) -> String {
         format!("{}committer", self.prefix)
+    }
+
+    /// The key of a replica that runs.
+    pub(super) fn replica(&self, name: &str) -> String {
+        format!("{}replica/{name}", self.prefix)
+    }
+
+    /// Start of all keys.
+    pub(super) fn everything(&self) -> String {
+        self.prefix.clone()
+    }
+
+    /// Whether a key in etcd is a record's.
+    pub(super) fn is_record(&self, stored: &KeyValue) -> bool {
+        self.name_of(stored, "record/").is_ok()
     }
 
     pub(super) fn head(&self) -> String {

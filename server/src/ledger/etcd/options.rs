@@ -16,6 +16,10 @@ pub struct EtcdOptions {
     pub prefix: String,
     /// Name of this replica, which no other one has.
     pub name: String,
+    /// URL at which other replicas reach this one's gRPC services; empty where none does.
+    pub address: String,
+    /// Files of mutual TLS towards other replicas; plain text without them.
+    pub peers: Option<PeerFiles>,
     /// Time after which another replica may commit if this one is silent; in whole seconds, and etcd has a least time.
     pub lease: Duration,
     /// Longest time to wait for one answer of one member.
@@ -28,12 +32,25 @@ pub struct EtcdOptions {
     pub password: Option<(String, PathBuf)>,
 }
 
+/// Files of a replica's mutual TLS towards the others, in PEM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PeerFiles {
+    /// Authorities that vouch for the other replicas.
+    pub ca_file: PathBuf,
+    /// Certificate of this replica as a client.
+    pub cert_file: PathBuf,
+    /// Its private key.
+    pub key_file: PathBuf,
+}
+
 impl Default for EtcdOptions {
     fn default() -> EtcdOptions {
         EtcdOptions {
             endpoints: Vec::new(),
             prefix: "/berth".to_owned(),
             name: "berth".to_owned(),
+            address: String::new(),
+            peers: None,
             lease: Duration::from_secs(3),
             timeout: Duration::from_secs(1),
             ca_file: None,

@@ -38,8 +38,16 @@ pub(super) async fn list(
     layout: &Layout,
     prefix: &str,
 ) -> Result<Vec<(Key, Entry)>, LedgerError> {
+    list_range(client, layout, range::prefix(layout.record(prefix))).await
+}
+
+/// Reads all records of a range, all at one revision.
+pub(super) async fn list_range(
+    client: &Client,
+    layout: &Layout,
+    range: RangeRequest,
+) -> Result<Vec<(Key, Entry)>, LedgerError> {
     let mut listed = Vec::new();
-    let range = range::prefix(layout.record(prefix));
     pages(client, range, |stored| {
         listed.push((layout.record_of(stored)?, entry(stored)?));
         Ok(())

@@ -87,7 +87,7 @@ fn pending(pod: usize, life: u8, is_gated: bool, app: u8) -> Pending {
         }),
         status: None,
     };
-    Pending::of(&object, &Cluster::new(), &GroupKeys::default()).unwrap()
+    Pending::of(&object, |pod| Cluster::new().compile_pod(pod), &GroupKeys::default()).unwrap()
 }
 
 fn change(kind: u8) -> Changes {

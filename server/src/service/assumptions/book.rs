@@ -1,4 +1,7 @@
 //! The records of assumptions as they are to be in the ledger, and what of that may not be there yet. Plain data.
+//!
+//! What one call adds may be more than a transaction may have. Then the bodies of its records come first, in several
+//! transactions, and the states of all of them together: a body without its state counts as not there.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
@@ -6,6 +9,11 @@ use std::time::Duration;
 
 use super::record::{self, NewRecord, Standing};
 use crate::ledger::{Key, Transaction};
+
+/// Number of keys, and of bytes, that a transaction may have: with a margin within etcd's limits of 128 operations and
+/// 1.5 MiB.
+pub(super) const MAX_KEYS: usize = 110;
+pub(super) const MAX_BYTES: usize = 768 << 10;
 
 /// The records with pods that have not ended.
 #[derive(Debug, Default)]
@@ -69,12 +77,21 @@ impl Book {
     pub(super) fn withdraw(&mut self, added: &[Key]) {
         for key in added {
             self.nominations.remove(key);
-            self.forget(key);
+            match self.unsure.contains_key(key) {
+                true => self.forget(key),
+                // A body that came before the rest.
+                false => self.set(key.clone(), None),
+            }
             if let Some(first) = key.number_of_reservation() {
                 self.records.remove(&first);
                 self.forget(&Key::reservation_state(first));
             }
         }
+    }
+
+    /// Removes a body whose state never came.
+    pub(super) fn remove_body(&mut self, first: u64) {
+        self.set(Key::reservation(first), None);
     }
 
     fn forget(&mut self, key: &Key) {
@@ -93,16 +110,29 @@ impl Book {
         (self.unsure.len(), self.n_unsure_bytes)
     }
 
-    /// The transaction that makes the ledger certain.
+    /// The next transaction on the way to a ledger that is certain; the last one is the one after which it is.
     pub(super) fn transaction(&self) -> Transaction {
-        let writes = self.unsure.iter().map(|(key, value)| (key.clone(), value.clone()));
-        Transaction { writes: writes.collect(), ..Transaction::default() }
+        let fits = self.unsure.len() <= MAX_KEYS && self.n_unsure_bytes <= MAX_BYTES;
+        let bodies = || self.unsure.iter().filter(|it| !fits && is_new_body(it)).peekable();
+        let mut writes = Vec::new();
+        if bodies().peek().is_none() {
+            writes.extend(self.unsure.iter().map(|(key, value)| (key.clone(), value.clone())));
+        }
+        let mut n_bytes = 0;
+        for (key, value) in bodies() {
+            let size = value.as_ref().map_or(0, Vec::len);
+            if writes.len() >= MAX_KEYS || !writes.is_empty() && n_bytes + size > MAX_BYTES {
+                break;
+            }
+            n_bytes += size;
+            writes.push((key.clone(), value.clone()));
+        }
+        Transaction { writes, ..Transaction::default() }
     }
 
-    /// Takes note that the transaction was committed, after which nothing was changed.
-    pub(super) fn settle(&mut self) {
-        mem::take(&mut self.unsure);
-        self.n_unsure_bytes = 0;
+    /// Takes note that a transaction of this book was committed, after which nothing was changed.
+    pub(super) fn settle(&mut self, keys: &[Key]) {
+        keys.iter().for_each(|key| self.forget(key));
     }
 
     fn change(&mut self, token: u64, change: impl FnOnce(&mut Standing)) {
@@ -136,6 +166,11 @@ impl Book {
     }
 }
 
+/// Whether this is the body of a record that is to be added.
+fn is_new_body((key, value): &(&Key, &Option<Vec<u8>>)) -> bool {
+    value.is_some() && key.number_of_reservation().is_some()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -148,8 +183,18 @@ mod tests {
     }
 
     fn commit(book: &mut Book, ledger: &Memory) {
-        ledger.commit(book.transaction()).unwrap();
-        book.settle();
+        while book.is_unsure() {
+            write(book, ledger);
+        }
+    }
+
+    /// Commits the next transaction; returns its number of keys.
+    fn write(book: &mut Book, ledger: &Memory) -> usize {
+        let transaction = book.transaction();
+        let keys: Vec<Key> = transaction.writes.iter().map(|(key, _)| key.clone()).collect();
+        ledger.commit(transaction).unwrap();
+        book.settle(&keys);
+        keys.len()
     }
 
     fn keys(ledger: &Memory) -> Vec<String> {
@@ -223,7 +268,7 @@ mod tests {
     fn refused_records_are_forgotten_and_others_are_not() {
         let mut book = Book::default();
         book.add(records(&[(100, 1)]), None);
-        book.settle();
+        commit(&mut book, &Memory::new(Revision(0)));
         book.add(records(&[(200, 3), (203, 1)]), None);
         book.end(100);
         book.withdraw(&[200, 203].map(Key::reservation));
@@ -233,5 +278,25 @@ mod tests {
         assert_eq!(book.n_unsure(), (2, 0));
         book.end(201);
         assert_eq!(book.n_unsure(), (2, 0));
+    }
+
+    #[test]
+    fn what_is_too_large_for_one_transaction_is_there_with_its_last_one() {
+        let (mut book, ledger) = (Book::default(), Memory::new(Revision(0)));
+        let large = |first| NewRecord { first, n_pods: 1, body: vec![7; MAX_BYTES / 2] };
+        let added = book.add((100..105).map(large).collect(), None);
+        assert_eq!([(); 2].map(|()| write(&mut book, &ledger)), [2, 2]);
+        assert_eq!(keys(&ledger).iter().filter(|key| key.contains("state")).count(), 0);
+        // The last body, and the states of all.
+        assert_eq!((write(&mut book, &ledger), book.is_unsure()), (6, false));
+        // Many small ones are as much: 60 records have 120 keys.
+        book.add((200..260).map(|first| records(&[(first, 1)]).remove(0)).collect(), None);
+        assert_eq!((write(&mut book, &ledger), write(&mut book, &ledger)), (60, 60));
+        // Refused when half of it is written: the bodies go again.
+        let refused = book.add((300..303).map(large).collect(), None);
+        assert_eq!((added.len(), write(&mut book, &ledger)), (5, 2));
+        book.withdraw(&refused);
+        commit(&mut book, &ledger);
+        assert_eq!(keys(&ledger).iter().filter(|key| key.contains("/3")).count(), 0);
     }
 }

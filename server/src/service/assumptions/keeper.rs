@@ -4,6 +4,7 @@
 //! A pod gives its room back only once the ledger has its end: so what is restored never takes more room than was taken
 //! before. A change that could not be written is tried again until it can be; its caller does not wait for that.
 
+use std::collections::VecDeque;
 use std::mem;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
@@ -13,18 +14,19 @@ use std::time::Duration;
 use berth_engine::{AssumptionStamp, PodKey};
 use tokio::sync::oneshot;
 
-use super::book::Book;
+use super::book::{Book, MAX_BYTES, MAX_KEYS};
 use super::record::NewRecord;
 use super::written::{Outcome, Written};
-use crate::ledger::{CommitError, GrantError, Key, Ledger};
+use crate::ledger::{CommitError, GrantError, Key, Ledger, LedgerError, Term};
 use crate::service::response_cache::InProgress;
 use crate::telemetry::AssumptionEnd;
 
-/// Number of keys, and of bytes, from which a transaction takes no further change: within etcd's limits.
-const MAX_KEYS: usize = 100;
-const MAX_BYTES: usize = 512 << 10;
+/// Maximum number of bytes of a record's value, below etcd's `--max-request-bytes` of 1.5 MiB.
+const MAX_RECORD_BYTES: usize = 1 << 20;
+/// Maximum number of pods of an end, or of nominations, that are written together.
+const MAX_TOGETHER: usize = MAX_KEYS / 2;
 /// Time until a failed transaction is tried again, if no change comes before.
-const RETRY: Duration = Duration::from_secs(1);
+const RETRY: Duration = Duration::from_millis(500);
 
 /// The end of a pod's assumption.
 #[derive(Clone, Debug)]
@@ -34,29 +36,39 @@ pub(super) struct Ending {
     pub(super) assumed: Option<(PodKey, AssumptionStamp)>,
 }
 
-/// A change of assumptions.
-enum Change {
-    Add {
-        records: Vec<NewRecord>,
-        ttl: Option<Duration>,
-        outcome: oneshot::Sender<Outcome>,
-    },
-    Nominate {
-        nominations: Vec<(Key, Option<Vec<u8>>)>,
-        outcome: oneshot::Sender<Outcome>,
-    },
-    SetTtl {
-        token: u64,
-        ttl: Option<Duration>,
-        outcome: oneshot::Sender<Outcome>,
-    },
-    End {
-        pods: Vec<Ending>,
-        reason: AssumptionEnd,
-        outcome: oneshot::Sender<Outcome>,
-        /// A request whose retry waits for the end.
-        request: Option<Arc<InProgress>>,
-    },
+/// What a keeper writes to, and on whose behalf.
+pub(super) struct Place {
+    pub(super) ledger: Arc<dyn Ledger>,
+    /// The term in which this replica commits, where others may.
+    pub(super) term: Option<Term>,
+    /// Takes pods out of the cluster whose end is written.
+    pub(super) take_out: Box<TakeOut>,
+    /// Value of the record of the position, which every transaction carries if it has changed; `None` where there is none.
+    pub(super) position: Box<dyn Fn() -> Option<Vec<u8>> + Send>,
+}
+
+/// Takes pods out of the cluster.
+pub(super) type TakeOut = dyn Fn(&[Ending], AssumptionEnd) + Send;
+
+/// A change of assumptions, and who waits for it.
+struct Change {
+    what: What,
+    outcome: oneshot::Sender<Outcome>,
+}
+
+enum What {
+    Add { records: Vec<NewRecord>, ttl: Option<Duration> },
+    Nominate(Vec<(Key, Option<Vec<u8>>)>),
+    SetTtl { token: u64, ttl: Option<Duration> },
+    End(Leaving),
+}
+
+/// Pods whose end is not in the ledger yet.
+struct Leaving {
+    pods: Vec<Ending>,
+    reason: AssumptionEnd,
+    /// A request whose retry waits for the end.
+    _request: Option<Arc<InProgress>>,
 }
 
 /// The way to the thread, which ends with it.
@@ -68,132 +80,220 @@ pub(super) struct Keeper {
 }
 
 impl Keeper {
-    /// Starts the thread. `book` has what the ledger has; `take_out` takes pods out of the cluster whose end is written.
+    /// Starts the thread. `book` has what the ledger has.
     ///
     /// # Errors
     /// The system's, if it has no thread.
-    pub(super) fn start(
-        ledger: Arc<dyn Ledger>,
-        book: Book,
-        take_out: impl Fn(&[Ending], AssumptionEnd) + Send + 'static,
-    ) -> std::io::Result<Keeper> {
+    pub(super) fn start(place: Place, book: Book) -> std::io::Result<Keeper> {
         let (changes, received) = channel();
-        let (take_out, waiting, ending) = (Box::new(take_out), Vec::new(), Vec::new());
-        let work = Work { ledger, book, take_out, waiting, ending };
+        let work = Work {
+            place,
+            book,
+            position: None,
+            has_failed: false,
+            is_over: false,
+            waiting: Vec::new(),
+            ending: Vec::new(),
+            later: VecDeque::new(),
+            next: None,
+        };
         thread::Builder::new()
-            .name("berth-keeper".to_owned())
-            .spawn(move || work.run(&received))?;
-        Ok(Keeper { changes })
+            .name("reservations".to_owned())
+            .spawn(move || work.run(&received))
+            .map(|_| Keeper { changes })
     }
 
     /// Writes new records.
     pub(super) fn add(&self, records: Vec<NewRecord>, ttl: Option<Duration>) -> Written {
-        self.send(|outcome| Change::Add { records, ttl, outcome })
+        self.send(What::Add { records, ttl })
     }
 
     /// Writes nominations; `None` for a pod that has none.
     pub(super) fn nominate(&self, nominations: Vec<(Key, Option<Vec<u8>>)>) -> Written {
-        self.send(|outcome| Change::Nominate { nominations, outcome })
+        let (mut written, mut part, mut n_bytes) = (Written::default(), Vec::new(), 0);
+        for nomination in nominations {
+            let size = size(&nomination.1);
+            if part.len() >= MAX_TOGETHER || !part.is_empty() && n_bytes + size > MAX_BYTES {
+                written = written.and(self.send(What::Nominate(mem::take(&mut part))));
+                n_bytes = 0;
+            }
+            n_bytes += size;
+            part.push(nomination);
+        }
+        match part.is_empty() {
+            true => written,
+            false => written.and(self.send(What::Nominate(part))),
+        }
     }
 
     /// Writes another time to live.
     pub(super) fn set_ttl(&self, token: u64, ttl: Option<Duration>) -> Written {
-        self.send(|outcome| Change::SetTtl { token, ttl, outcome })
+        self.send(What::SetTtl { token, ttl })
     }
 
     /// Writes the end of pods, and then takes them out of the cluster; sooner or later also where the outcome is an error.
     pub(super) fn end(
         &self,
-        pods: Vec<Ending>,
+        pods: &[Ending],
         reason: AssumptionEnd,
-        request: Option<Arc<InProgress>>,
+        request: Option<&Arc<InProgress>>,
     ) -> Written {
-        self.send(|outcome| Change::End { pods, reason, outcome, request })
+        let end = |pods: &[Ending]| {
+            let (pods, _request) = (pods.to_vec(), request.cloned());
+            self.send(What::End(Leaving { pods, reason, _request }))
+        };
+        pods.chunks(MAX_TOGETHER).map(end).reduce(Written::and).unwrap_or_default()
     }
 
-    fn send(&self, change: impl FnOnce(oneshot::Sender<Outcome>) -> Change) -> Written {
+    /// Waits for everything that was sent before.
+    pub(super) fn settled(&self) -> Written {
+        self.send(What::Nominate(Vec::new()))
+    }
+
+    fn send(&self, what: What) -> Written {
         let (outcome, written) = Written::pending();
         // Without the thread the sender is dropped, and whoever waits hears it.
-        drop(self.changes.send(change(outcome)));
+        drop(self.changes.send(Change { what, outcome }));
         written
     }
 }
 
-/// Pods whose end is not in the ledger yet.
-struct Leaving {
-    pods: Vec<Ending>,
-    reason: AssumptionEnd,
-    _request: Option<Arc<InProgress>>,
-}
-
-/// Takes pods out of the cluster.
-type TakeOut = dyn Fn(&[Ending], AssumptionEnd) + Send;
-
 struct Work {
-    ledger: Arc<dyn Ledger>,
+    place: Place,
     book: Book,
-    take_out: Box<TakeOut>,
-    /// Who waits for the next transaction; with the keys that it would add.
+    /// The position that the ledger has from this keeper.
+    position: Option<Vec<u8>>,
+    /// Whether the last transaction has failed: what it had may be there or not.
+    has_failed: bool,
+    /// Whether the term is over: nothing is written any more.
+    is_over: bool,
+    /// Who waits for what is in the book; with the keys that it would add.
     waiting: Vec<(oneshot::Sender<Outcome>, Vec<Key>)>,
+    /// Pods whose end is in the book.
     ending: Vec<Leaving>,
+    /// Ends that came while nothing could be written.
+    later: VecDeque<Leaving>,
+    /// A change that did not fit into the last transaction.
+    next: Option<Change>,
 }
 
 impl Work {
     fn run(mut self, changes: &Receiver<Change>) {
         loop {
-            let first = match self.is_done() {
-                true => changes.recv().map_err(|_| RecvTimeoutError::Disconnected),
-                false => changes.recv_timeout(RETRY),
+            let next = match self.next.take() {
+                Some(next) => Ok(next),
+                None if self.is_done() => {
+                    changes.recv().map_err(|_| RecvTimeoutError::Disconnected)
+                }
+                None => changes.recv_timeout(RETRY),
             };
-            match first {
-                Ok(first) => {
-                    self.take(first);
+            if self.has_failed {
+                self.write();
+            }
+            self.take_up_later();
+            match next {
+                Ok(next) if self.has_failed || self.is_over => {
+                    self.refuse(next);
+                    // Nobody waits for more than one attempt.
+                    while let Ok(next) = changes.try_recv() {
+                        self.refuse(next);
+                    }
+                }
+                Ok(next) => {
+                    self.take(next);
                     self.take_more(changes);
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
             }
-            self.write();
+            if !self.has_failed && !self.is_over {
+                self.write();
+            }
         }
     }
 
     fn is_done(&self) -> bool {
-        !self.book.is_unsure() && self.ending.is_empty()
+        !self.has_failed && self.later.is_empty()
+    }
+
+    /// Answers who asks while nothing can be written. Only ends are kept for later.
+    fn refuse(&mut self, change: Change) {
+        let Change { what, outcome } = change;
+        let error = match self.is_over {
+            true => GrantError::OtherTerm,
+            false => {
+                let fault = self.place.ledger.fault();
+                let reason = fault.unwrap_or_else(|| "the last change is in doubt".to_owned());
+                LedgerError::Unavailable { reason }.into()
+            }
+        };
+        // A caller that is gone needs no answer.
+        drop(outcome.send(Err(error)));
+        if let What::End(leaving) = what
+            && !self.is_over
+        {
+            self.later.push_back(leaving);
+        }
+    }
+
+    /// Takes up an end that came while nothing could be written.
+    fn take_up_later(&mut self) {
+        while !self.has_failed && !self.is_over {
+            let Some(leaving) = self.later.pop_front() else { return };
+            self.end(leaving);
+            self.write();
+        }
     }
 
     fn take_more(&mut self, changes: &Receiver<Change>) {
         loop {
-            let (n_keys, n_bytes) = self.book.n_unsure();
-            if n_keys >= MAX_KEYS || n_bytes >= MAX_BYTES {
-                return;
-            }
             match changes.try_recv() {
-                Ok(change) => self.take(change),
+                Ok(change) if self.has_room_for(&change.what) => self.take(change),
+                Ok(change) => return self.next = Some(change),
                 Err(TryRecvError::Empty | TryRecvError::Disconnected) => return,
             }
         }
     }
 
-    fn take(&mut self, change: Change) {
-        match change {
-            Change::Add { records, ttl, outcome } => {
-                let added = self.book.add(records, ttl);
-                self.waiting.push((outcome, added));
+    fn has_room_for(&self, what: &What) -> bool {
+        let (n_keys, n_bytes) = self.book.n_unsure();
+        let (more_keys, more_bytes) = match what {
+            What::Add { records, .. } => {
+                (2 * records.len(), records.iter().map(|record| record.body.len()).sum())
             }
-            Change::Nominate { nominations, outcome } => {
-                let added = self.book.set_nominations(nominations);
-                self.waiting.push((outcome, added));
+            What::Nominate(nominations) => {
+                (nominations.len(), nominations.iter().map(|(_, value)| size(value)).sum())
             }
-            Change::SetTtl { token, ttl, outcome } => {
+            What::SetTtl { .. } => (1, 0),
+            What::End(leaving) => (2 * leaving.pods.len(), 0),
+        };
+        n_keys == 0 || n_keys + more_keys <= MAX_KEYS && n_bytes + more_bytes <= MAX_BYTES
+    }
+
+    fn take(&mut self, Change { what, outcome }: Change) {
+        let added = match what {
+            what if what.is_too_large() => {
+                // A caller that is gone needs no answer.
+                drop(outcome.send(Err(GrantError::RecordTooLarge { limit: MAX_RECORD_BYTES })));
+                return;
+            }
+            What::Add { records, ttl } => self.book.add(records, ttl),
+            What::Nominate(nominations) => self.book.set_nominations(nominations),
+            What::SetTtl { token, ttl } => {
                 self.book.set_ttl(token, ttl);
-                self.waiting.push((outcome, Vec::new()));
+                Vec::new()
             }
-            Change::End { pods, reason, outcome, request } => {
-                pods.iter().for_each(|pod| self.book.end(pod.token));
-                self.waiting.push((outcome, Vec::new()));
-                self.ending.push(Leaving { pods, reason, _request: request });
+            What::End(leaving) => {
+                self.end(leaving);
+                Vec::new()
             }
-        }
+        };
+        self.waiting.push((outcome, added));
+    }
+
+    fn end(&mut self, leaving: Leaving) {
+        leaving.pods.iter().for_each(|pod| self.book.end(pod.token));
+        self.ending.push(leaving);
     }
 
     /// Tries to write everything that has changed.
@@ -202,6 +302,7 @@ impl Work {
             Ok(()) => return self.finish(&Ok(())),
             Err(CommitError::Full { limit }) => GrantError::Full { limit },
             Err(CommitError::TooLarge { limit }) => GrantError::TooLarge { limit },
+            Err(CommitError::OtherTerm) => return self.give_up(),
             Err(CommitError::Ledger(error)) => return self.answer(&Err(error.into())),
             // Nobody else writes these keys.
             Err(CommitError::Conflict { key }) => {
@@ -219,6 +320,7 @@ impl Work {
         }
         match self.commit() {
             Ok(()) => self.finish(&Ok(())),
+            Err(CommitError::OtherTerm) => self.give_up(),
             Err(error) => {
                 tracing::error!(%error, "the ends of assumptions could not be written");
                 self.answer(&Err(refused));
@@ -227,17 +329,35 @@ impl Work {
     }
 
     fn commit(&mut self) -> Result<(), CommitError> {
-        if self.book.is_unsure() {
-            self.ledger.commit(self.book.transaction())?;
-            self.book.settle();
+        self.has_failed = true;
+        while self.book.is_unsure() {
+            let mut transaction = self.book.transaction();
+            transaction.term = self.place.term;
+            let keys: Vec<Key> = transaction.writes.iter().map(|(key, _)| key.clone()).collect();
+            let position = (self.place.position)().filter(|it| self.position.as_ref() != Some(it));
+            if let Some(position) = &position {
+                transaction.writes.push((Key::position(), Some(position.clone())));
+            }
+            self.place.ledger.commit(transaction)?;
+            self.book.settle(&keys);
+            self.position = position.or(self.position.take());
         }
+        self.has_failed = false;
         Ok(())
+    }
+
+    /// The term is over: nothing that is unsure will be written. Who commits now knows what was.
+    fn give_up(&mut self) {
+        (self.is_over, self.has_failed) = (true, false);
+        self.ending.clear();
+        self.later.clear();
+        self.answer(&Err(GrantError::OtherTerm));
     }
 
     /// Takes the pods out of the cluster whose end is written, and answers.
     fn finish(&mut self, outcome: &Outcome) {
         for Leaving { pods, reason, .. } in mem::take(&mut self.ending) {
-            (self.take_out)(&pods, reason);
+            (self.place.take_out)(&pods, reason);
         }
         self.answer(outcome);
     }
@@ -248,4 +368,20 @@ impl Work {
             drop(caller.send(outcome.clone()));
         }
     }
+}
+
+impl What {
+    /// Whether the value of a record would be too large.
+    fn is_too_large(&self) -> bool {
+        let is_too_large = |n_bytes: usize| n_bytes > MAX_RECORD_BYTES;
+        match self {
+            What::Add { records, .. } => records.iter().any(|it| is_too_large(it.body.len())),
+            What::Nominate(nominations) => nominations.iter().any(|it| is_too_large(size(&it.1))),
+            What::SetTtl { .. } | What::End(_) => false,
+        }
+    }
+}
+
+fn size(value: &Option<Vec<u8>>) -> usize {
+    value.as_ref().map_or(0, Vec::len)
 }

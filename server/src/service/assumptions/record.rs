@@ -4,6 +4,7 @@
 //! The pods of a call are split into records of a bounded size. A record has two parts: its *body*, which never changes,
 //! and its *state*, which is small and is written again whenever a pod of it ends or gets another time to live.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,13 +13,15 @@ use berth_proto::{berth_v1 as wire, core_v1};
 use prost::Message;
 
 use crate::clock;
-use crate::ledger::{Entry, Key, LedgerError};
+use crate::ledger::{Key, LedgerError};
 use crate::service::convert;
 
-/// Maximum number of pods in a record.
+/// Number of pods from which a record takes no further one, unless the call would have more records than [`MAX_RECORDS`].
 const MAX_PODS: usize = 64;
-/// Number of bytes of objects from which a record takes no further one.
+/// Number of bytes of objects from which a record takes no further one, likewise.
 const MAX_OBJECT_BYTES: usize = 16 << 10;
+/// Maximum number of records of a call: their changeable parts are written by one transaction.
+pub(super) const MAX_RECORDS: usize = 100;
 
 /// A pod that was assumed, as it is to be stored.
 #[derive(Clone, Debug)]
@@ -60,6 +63,17 @@ pub(super) struct Stored {
     pub(super) node: Arc<str>,
     pub(super) volumes: engine::VolumeBindings,
     pub(super) devices: Option<Arc<engine::AssignedDevices>>,
+}
+
+/// What the next committer has to know besides the records.
+#[derive(Clone, PartialEq, Eq, Message)]
+pub(super) struct Position {
+    /// Greater than every token that was told.
+    #[prost(uint64, tag = "1")]
+    pub(super) next_token: u64,
+    /// How far the committer's feed was: the newest version of each kind.
+    #[prost(btree_map = "string, uint64", tag = "2")]
+    pub(super) versions: BTreeMap<String, u64>,
 }
 
 /// The value of a nomination.
@@ -126,10 +140,13 @@ pub(super) fn split(pods: &[Assumed], user: &str) -> Option<Vec<NewRecord>> {
     let since_unix_ms = clock::unix_micros() / 1_000;
     let new = || Body { user: user.to_owned(), since_unix_ms, ..Body::default() };
     let (mut records, mut body, mut n_object_bytes) = (Vec::new(), new(), 0);
+    // Half of the limit, since a record also ends where a token is missing.
+    let least = pods.len().div_ceil(MAX_RECORDS / 2);
     for (at, assumed) in pods.iter().enumerate() {
         let before = at.checked_sub(1).and_then(|before| pods.get(before));
         let is_next = before.is_some_and(|before| before.token + 1 == assumed.token);
-        let has_room = body.pods.len() < MAX_PODS && n_object_bytes < MAX_OBJECT_BYTES;
+        let has_room = body.pods.len() < least
+            || body.pods.len() < MAX_PODS && n_object_bytes < MAX_OBJECT_BYTES;
         if let Some(before) = before.filter(|_| !(is_next && has_room)) {
             records.push(finish(&std::mem::replace(&mut body, new()), before.token));
             n_object_bytes = 0;
@@ -185,33 +202,45 @@ pub(super) fn encode_nomination(pod: &Pod, node: &str) -> Option<Vec<u8>> {
     Some(nomination.encode_to_vec())
 }
 
-/// Reads a nomination.
-pub(super) fn decode_nomination(key: &Key, entry: &Entry) -> Result<Nomination, LedgerError> {
-    Nomination::decode(&*entry.value).map_err(|error| {
-        let reason = format!("`{}`: {error}", key.as_str());
-        LedgerError::Damaged { reason }
-    })
+/// Reads a nomination, or the position.
+pub(super) fn decode_whole<M: Message + Default>(
+    key: &Key,
+    value: &[u8],
+) -> Result<M, LedgerError> {
+    M::decode(value).map_err(|error| damaged(key, &error))
 }
 
-/// Reads the pods of a record from its two parts.
-pub(super) fn decode(key: &Key, body: &Entry, state: &Entry) -> Result<Vec<Stored>, LedgerError> {
-    let damaged =
-        |reason: &str| LedgerError::Damaged { reason: format!("`{}`: {reason}", key.as_str()) };
-    let first = key.number_of_reservation().ok_or_else(|| damaged("its name has no number"))?;
-    let body = Body::decode(&*body.value).map_err(|error| damaged(&error.to_string()))?;
-    let state = State::decode(&*state.value).map_err(|error| damaged(&error.to_string()))?;
+fn damaged(key: &Key, reason: &dyn std::fmt::Display) -> LedgerError {
+    LedgerError::Damaged { reason: format!("`{}`: {reason}", key.as_str()) }
+}
+
+/// Reads the state of a record of so many pods.
+pub(super) fn decode_state(
+    key: &Key,
+    n_pods: usize,
+    state: &[u8],
+) -> Result<Vec<Standing>, LedgerError> {
+    let state: State = decode_whole(key, state)?;
     let usual = Standing { has_ended: false, ttl: state.ttl_ms.map(Duration::from_millis) };
-    let mut standings = vec![usual; body.pods.len()];
+    let mut standings = vec![usual; n_pods];
     for StatePod { index, has_ended, ttl_ms } in state.others {
         let standing = standings.get_mut(index as usize);
-        let standing = standing.ok_or_else(|| damaged("its state names a pod that it lacks"))?;
+        let standing = standing.ok_or_else(|| damaged(key, &"it names a pod that is not there"))?;
         *standing = Standing { has_ended, ttl: ttl_ms.map(Duration::from_millis) };
     }
+    Ok(standings)
+}
+
+/// Reads the pods of the record `first` from its two parts.
+pub(super) fn decode(first: u64, body: &[u8], state: &[u8]) -> Result<Vec<Stored>, LedgerError> {
+    let key = Key::reservation(first);
+    let body: Body = decode_whole(&key, body)?;
+    let standings = decode_state(&Key::reservation_state(first), body.pods.len(), state)?;
     let user: Arc<str> = body.user.into();
     let mut stored = Vec::with_capacity(standings.len());
     for ((token, pod), standing) in (first..).zip(body.pods).zip(standings) {
         let object = body.objects.get(pod.object as usize).cloned();
-        let mut object = object.ok_or_else(|| damaged("it lacks the object of a pod"))?;
+        let mut object = object.ok_or_else(|| damaged(&key, &"it lacks the object of a pod"))?;
         let metadata = object.metadata.get_or_insert_default();
         (metadata.name, metadata.uid) = (pod.name, pod.uid);
         let (user, node) = (user.clone(), pod.node.into());
@@ -253,4 +282,36 @@ pub(super) fn key_of(object: &core_v1::Pod) -> PodKey {
     let metadata = object.metadata.as_ref();
     let (namespace, name) = metadata.map_or(("", ""), |it| (&it.namespace, &it.name));
     PodKey::new(if namespace.is_empty() { "default" } else { namespace }, name)
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::time::Duration;
+
+    use berth_proto::{core_v1, meta_v1};
+    use prost::Message as _;
+
+    use super::{Body, BodyPod, Standing, encode};
+
+    /// The body of a record of pods that share an object.
+    pub(in super::super) fn body(names: &[&str]) -> Vec<u8> {
+        let metadata = meta_v1::ObjectMeta::default();
+        let object = core_v1::Pod { metadata: Some(metadata), ..core_v1::Pod::default() };
+        let pod = |name: &&str| BodyPod {
+            name: (*name).to_owned(),
+            uid: format!("u-{name}"),
+            node: "n".to_owned(),
+            ..BodyPod::default()
+        };
+        let pods = names.iter().map(pod).collect();
+        let body = Body { user: "u".to_owned(), objects: vec![object], pods, ..Body::default() };
+        body.encode_to_vec()
+    }
+
+    /// The state of a record, from its pods' times to live in seconds.
+    pub(in super::super) fn state(ttls: &[Option<u64>]) -> Vec<u8> {
+        let standing =
+            |ttl: &Option<u64>| Standing { has_ended: false, ttl: ttl.map(Duration::from_secs) };
+        encode(&ttls.iter().map(standing).collect::<Vec<_>>())
+    }
 }

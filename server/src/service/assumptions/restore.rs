@@ -2,18 +2,24 @@
 //! than was said, never shorter.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use berth_engine::{self as engine, AssumeError, AssumptionStamp};
+use berth_engine::{self as engine, AssumeError, AssumptionStamp, PodKey};
 
-use super::book::Book;
-use super::keeper::{Ending, Keeper};
-use super::record::{self, Nomination, Stored, key_of};
+use super::Assumptions;
+use super::keeper::{Ending, Keeper, Place};
+use super::mirror::{Mirror, Step};
+use super::record::{Nomination, Stored, key_of};
 use super::table::Entry;
-use super::{Assumptions, HOLD};
 use crate::ledger::{Key, Ledger, LedgerError};
 use crate::telemetry::AssumptionEnd;
+
+/// Number of pods that are assumed again together.
+const TOGETHER: usize = super::HOLD;
+
+/// Start of the keys of all records that are about assumptions.
+pub(crate) const PREFIXES: [&str; 4] =
+    [Key::RESERVATIONS, Key::RESERVATION_STATES, Key::NOMINATIONS, Key::POSITION];
 
 /// Assumptions that were read from a ledger.
 #[derive(Debug, Default)]
@@ -41,63 +47,69 @@ pub enum RestoreError {
 }
 
 impl Assumptions {
-    /// Keeps assumptions in a ledger from now on, and reads those that it has. Blocks.
+    /// Keeps assumptions in a ledger from now on that no other server writes, and reads those that it has. Blocks.
     ///
     /// # Errors
     /// [`RestoreError`].
     pub(crate) fn keep_in(self: &Arc<Self>, ledger: Arc<dyn Ledger>) -> Result<Kept, RestoreError> {
-        let (mut book, mut pods) = (Book::default(), Vec::new());
-        let mut states = ledger.list(Key::RESERVATION_STATES)?.into_iter();
-        for (key, body) in ledger.list(Key::RESERVATIONS)? {
-            // Both parts are written and removed together, and both lists are in the order of the numbers.
-            let state = states.next().ok_or_else(|| unpaired(&key))?;
-            let first = key.number_of_reservation().ok_or_else(|| unpaired(&key))?;
-            if state.0 != Key::reservation_state(first) {
-                return Err(unpaired(&key).into());
+        let mut records = Vec::new();
+        for prefix in PREFIXES {
+            let listed = ledger.list(prefix)?.into_iter();
+            records.extend(listed.map(|(key, entry)| (key, Some(entry.value))));
+        }
+        let (mut mirror, mut kept) = (Mirror::default(), Kept::default());
+        for step in mirror.apply(records)? {
+            match step {
+                Step::Add(mut pods) => kept.pods.append(&mut pods),
+                Step::Nominate(nomination) => kept.nominations.push(*nomination),
+                // Nothing ends in what is read for the first time.
+                Step::End(_) | Step::SetTtl { .. } | Step::Withdraw(_) => {}
             }
-            let stored = record::decode(&key, &body, &state.1)?;
-            book.adopt(first, stored.iter().map(|pod| pod.standing.clone()).collect());
-            // Also where the clock was set back, a later token is greater.
-            self.next_token.fetch_max(first + stored.len() as u64, Ordering::Relaxed);
-            pods.extend(stored.into_iter().filter(|pod| !pod.standing.has_ended));
         }
-        if let Some((key, _)) = states.next() {
-            return Err(unpaired(&key).into());
-        }
-        let mut nominations = Vec::new();
-        for (key, entry) in ledger.list(Key::NOMINATIONS)? {
-            nominations.push(record::decode_nomination(&key, &entry)?);
-            book.adopt_nomination(key);
-        }
-        // Not held by the thread, which ends with them.
-        let assumptions = Arc::downgrade(self);
-        let take_out = move |pods: &[Ending], reason| {
-            if let Some(assumptions) = assumptions.upgrade() {
-                assumptions.finish(pods, reason);
-            }
+        self.raise_next_token(mirror.next_token());
+        let place = Place {
+            ledger,
+            term: None,
+            take_out: Box::new(self.taking_out()),
+            position: Box::new(|| None),
         };
-        let keeper = Keeper::start(ledger, book, take_out)?;
-        // The keeper is set once: `keep_in` is called once, before the server serves.
-        drop(self.keeper.set(keeper));
-        Ok(Kept { pods, nominations })
+        self.set_keeper(Some(Keeper::start(place, mirror.into_book())?));
+        Ok(kept)
     }
 
     /// Assumes the pods again that the cluster does not know better. To be called once the cluster was fed. Blocks.
     pub(crate) fn restore(&self, kept: Kept, now: Instant) {
-        let (mut n_restored, mut gone) = (0, Vec::new());
-        let mut pods = kept.pods.into_iter().peekable();
+        let n_pods = kept.pods.len();
+        let gone = self.assume_again(kept.pods, now);
+        if n_pods > 0 {
+            let n_gone = gone.len();
+            tracing::info!(n_restored = n_pods - n_gone, n_gone, "reservations are restored");
+        }
+        // Nobody waits for it.
+        drop(self.end_gone(&gone));
+        // Nominations that were not restored are removed from the ledger; no caller waits for that.
+        drop(self.keep_nominations(self.nominate_again(kept.nominations)));
+    }
+
+    /// Has the ends written of pods that are not assumed here.
+    pub(super) fn end_gone(&self, gone: &[u64]) -> super::Written {
+        let gone: Vec<Ending> = gone.iter().map(|&token| Ending { token, assumed: None }).collect();
+        self.at_keeper(|keeper| keeper.end(&gone, AssumptionEnd::Released, None))
+    }
+
+    /// Assumes pods again; returns the tokens of those that are not, since a feed has reported them or they are refused.
+    /// Blocks.
+    pub(super) fn assume_again(&self, pods: Vec<Stored>, now: Instant) -> Vec<u64> {
+        let mut gone = Vec::new();
+        let mut pods = pods.into_iter().peekable();
         while pods.peek().is_some() {
-            let pods: Vec<Stored> = pods.by_ref().take(HOLD).collect();
+            let pods: Vec<Stored> = pods.by_ref().take(TOGETHER).collect();
             let (stored, reservations) = self.compile(pods, &mut gone);
             for (stored, restored) in stored.iter().zip(self.cluster.restore(&reservations)) {
                 match restored {
-                    Ok(stamp) => {
-                        self.add(stored, stamp, now);
-                        n_restored += 1;
-                    }
+                    Ok(stamp) => self.add(stored, stamp, now),
                     Err(reason) => {
-                        let is_there = matches!(reason, AssumeError::AlreadyPlaced { .. });
-                        match is_there {
+                        match matches!(reason, AssumeError::AlreadyPlaced { .. }) {
                             true => tracing::debug!(pod = %stored.key(), %reason, "is bound"),
                             false => {
                                 tracing::warn!(pod = %stored.key(), %reason, "a reservation is dropped")
@@ -108,19 +120,11 @@ impl Assumptions {
                 }
             }
         }
-        let n_gone = gone.len();
-        if let Some(keeper) = self.keeper.get().filter(|_| n_gone > 0) {
-            let gone = gone.into_iter().map(|token| Ending { token, assumed: None }).collect();
-            // Nobody waits for it.
-            drop(keeper.end(gone, AssumptionEnd::Released, None));
-        }
-        if n_restored + n_gone > 0 {
-            tracing::info!(n_restored, n_gone, "reservations of earlier runs were restored");
-        }
-        self.restore_nominations(kept.nominations);
+        gone
     }
 
-    fn restore_nominations(&self, nominations: Vec<Nomination>) {
+    /// Nominates pods again; returns all of them.
+    pub(super) fn nominate_again(&self, nominations: Vec<Nomination>) -> Vec<PodKey> {
         let mut pods = Vec::with_capacity(nominations.len());
         for Nomination { object, node } in nominations {
             let object = object.unwrap_or_default();
@@ -136,8 +140,7 @@ impl Assumptions {
                 }
             }
         }
-        // Nominations that were not restored are removed from the ledger; no caller waits for that.
-        drop(self.keep_nominations(pods));
+        pods
     }
 
     /// Compiles pods; the tokens of those that cannot be compiled come to `gone`.
@@ -168,12 +171,8 @@ impl Assumptions {
     fn add(&self, stored: &Stored, stamp: AssumptionStamp, now: Instant) {
         let until = stored.standing.ttl.and_then(|ttl| now.checked_add(ttl));
         let (token, user, since) = (stored.token, stored.user.clone(), now);
-        let entry = Entry { token, stamp, user, since, until, is_ending: false };
+        let (is_ending, is_recorded) = (false, true);
+        let entry = Entry { token, stamp, user, since, until, is_ending, is_recorded };
         self.table().add(stored.key(), entry);
     }
-}
-
-fn unpaired(key: &Key) -> LedgerError {
-    let reason = format!("`{}` is one half of a record, and the other is missing", key.as_str());
-    LedgerError::Damaged { reason }
 }

@@ -33,6 +33,8 @@ pub(super) struct Entry {
     pub(super) until: Option<Instant>,
     /// Whether its time is over and its pod is being taken out of the cluster.
     pub(super) is_ending: bool,
+    /// Whether a record is known that another replica may end.
+    pub(super) is_recorded: bool,
 }
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -63,6 +65,21 @@ impl Table {
         entry.until = until;
         let token = entry.token;
         self.note_deadline(key, token, until);
+    }
+
+    /// Takes note that a pod has this assumption, which goes on until then, and of which there is a record. Returns whether
+    /// it has it.
+    pub(super) fn note_recorded(
+        &mut self,
+        key: &PodKey,
+        token: u64,
+        until: Option<Instant>,
+    ) -> bool {
+        let entry = self.entries.get_mut(key).filter(|entry| entry.token == token);
+        let Some(entry) = entry else { return false };
+        (entry.is_ending, entry.is_recorded) = (false, true);
+        self.set_until(key, until);
+        true
     }
 
     /// Marks the assumption of this token as ending, if the pod still has it; returns whether it was not before.
@@ -151,6 +168,7 @@ mod tests {
             since: start,
             until: until.map(at),
             is_ending: false,
+            is_recorded: false,
         };
         let mut table = Table::default();
         table.add(key(0), entry(1, Some(1)));
@@ -184,7 +202,8 @@ mod tests {
         for i in 0..10 * MANY_DEADLINES {
             let until = Some(start + Duration::from_secs(i as u64));
             let (token, user) = (i as u64, Arc::from("jane"));
-            let entry = Entry { token, stamp, user, since: start, until, is_ending: false };
+            let (is_ending, is_recorded) = (false, false);
+            let entry = Entry { token, stamp, user, since: start, until, is_ending, is_recorded };
             table.add(key(i % 10), entry);
             table.set_until(&key(i % 10), until.map(|until| until + Duration::from_secs(1)));
         }

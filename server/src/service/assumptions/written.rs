@@ -23,6 +23,13 @@ impl Written {
         (outcome, Written(vec![written]))
     }
 
+    /// A change that is not written.
+    pub(super) fn refused(error: GrantError) -> Written {
+        let (outcome, written) = Written::pending();
+        drop(outcome.send(Err(error)));
+        written
+    }
+
     /// A change that cannot be written: a bug.
     pub(super) fn broken() -> Written {
         // Whoever waits finds the sender gone.

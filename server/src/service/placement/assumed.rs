@@ -25,6 +25,7 @@ pub(crate) async fn confirm(
 ) -> Result<ConfirmResponse, CallError> {
     let named = named(request.pod, request.token)?;
     state.freshness.check_restored()?;
+    state.check_commits_here()?;
     let shared = state.clone();
     let job = move |_: &Cancel| shared.assumptions.confirm(&named);
     let renewed = state.pool.run(call.deadline, job).await?;
@@ -44,6 +45,7 @@ pub(crate) async fn extend(
     let ttl = state.assumptions.ttl("ttl_ms", request.ttl_ms)?;
     let named = named(request.pod, request.token)?;
     state.freshness.check_restored()?;
+    state.check_commits_here()?;
     let shared = state.clone();
     let job = move |_: &Cancel| shared.assumptions.extend(&named, ttl, clock::now());
     let renewed = state.pool.run(call.deadline, job).await?;
@@ -78,6 +80,7 @@ pub(crate) async fn release(
 ) -> Result<ReleaseResponse, CallError> {
     let named = named(request.pod, request.token)?;
     state.freshness.check_restored()?;
+    state.check_commits_here()?;
     let shared = state.clone();
     let job = move |_: &Cancel| shared.assumptions.release(&named);
     let (released, written) = state.pool.run(call.deadline, job).await??;

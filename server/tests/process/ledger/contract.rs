@@ -28,6 +28,7 @@ fn write(key: &Key, expected: Option<u64>, value: Option<&str>) -> Transaction {
         expectations: vec![(key.clone(), expected.map(Revision))],
         writes: vec![(key.clone(), value.map(|value| value.as_bytes().to_vec()))],
         journal: Some(value.unwrap_or("removed").as_bytes().to_vec()),
+        term: None,
     }
 }
 
@@ -68,6 +69,7 @@ fn a_transaction_is_whole_or_nothing() {
             expectations: vec![(v.clone(), Some(Revision(11))), (f.clone(), fence.map(Revision))],
             writes: vec![(v.clone(), Some(b"w".to_vec())), (f.clone(), Some(b"f".to_vec()))],
             journal: Some(b"both".to_vec()),
+            term: None,
         };
         assert_eq!(ledger.commit(both(Some(3))), conflict(&f));
         assert_eq!(ledger.read(&[f.clone(), v.clone()]).unwrap(), [None, entry("v", 11)]);
@@ -213,6 +215,7 @@ fn threads_lose_no_update() {
                 expectations: vec![(key.clone(), entry.map(|entry| entry.revision))],
                 writes: vec![(key.clone(), Some(vec![value + 1]))],
                 journal: Some(Vec::new()),
+                term: None,
             };
             match ledger.commit(transaction) {
                 Ok(revision) => break revision,

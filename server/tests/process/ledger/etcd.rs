@@ -15,6 +15,7 @@ fn write(key: &Key, expected: Option<Revision>, value: &str) -> Transaction {
         expectations: vec![(key.clone(), expected)],
         writes: vec![(key.clone(), Some(value.as_bytes().to_vec()))],
         journal: Some(value.as_bytes().to_vec()),
+        term: None,
     }
 }
 
@@ -125,7 +126,9 @@ fn without_a_majority_nothing_is_committed_and_afterwards_all_goes_on() {
     assert!(ledger.fault().is_some());
     ledger.commit(write(&key, Some(first), "refused")).unwrap_err();
     (0..3).for_each(|member| etcd.pause(member, false));
-    await_true("the fault passes", || replica.etcd().is_committer() && ledger.fault().is_none());
+    await_true("the fault passes", || {
+        replica.etcd().role().borrow().is_committer() && ledger.fault().is_none()
+    });
     // The change in doubt has happened or never will.
     let is_written = value_of(ledger, &key).as_deref() == Some("in doubt");
     let again = ledger.commit(write(&key, Some(first), "after"));
@@ -172,7 +175,9 @@ fn a_full_database_is_a_fault_that_passes() {
     if !etcd.control(&["alarm", "disarm"]) {
         return;
     }
-    await_true("the fault passes", || replica.etcd().is_committer() && ledger.fault().is_none());
+    await_true("the fault passes", || {
+        replica.etcd().role().borrow().is_committer() && ledger.fault().is_none()
+    });
     let in_doubt = Key::volume(&format!("v{n}"));
     let has_happened = value_of(ledger, &in_doubt).is_some();
     let again = ledger.commit(write(&in_doubt, None, "again"));

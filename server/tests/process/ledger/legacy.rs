@@ -30,6 +30,7 @@ fn write(ledger: &dyn Ledger) {
             expectations: vec![(key.clone(), None)],
             writes: vec![(key, Some(value))],
             journal: Some(line.encode_to_vec()),
+            term: None,
         };
         ledger.commit(transaction).unwrap();
     };

@@ -53,7 +53,7 @@ impl Replica {
 
     /// Waits until this replica commits.
     pub(super) fn await_committing(&self) {
-        await_true("the replica commits", || self.etcd().is_committer());
+        await_true("the replica commits", || self.etcd().role().borrow().is_committer());
     }
 
     /// Ends the replica as a crash does: it says nothing to etcd any more.

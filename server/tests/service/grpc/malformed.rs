@@ -98,7 +98,7 @@ async fn a_message_beyond_the_limit_is_refused_by_size() {
         vec![berth_proto::berth_v1::Delta { change: Some(Change::UpsertPod(large.clone())) }];
     let request = berth_proto::berth_v1::SyncRequest {
         message: Some(berth_proto::berth_v1::sync_request::Message::Batch(
-            berth_proto::berth_v1::DeltaBatch { deltas },
+            berth_proto::berth_v1::DeltaBatch { deltas, position: 0 },
         )),
     };
     let mut answers = world.cluster.sync(tokio_stream::iter([request])).await.unwrap().into_inner();

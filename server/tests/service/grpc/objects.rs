@@ -103,8 +103,8 @@ async fn a_snapshot_takes_the_place_of_all_objects() {
     let deltas = deltas.map(|change| Delta { change: Some(change) }).to_vec();
     let messages = [
         sync_request::Message::BeginSnapshot(BeginSnapshot {}),
-        sync_request::Message::Batch(DeltaBatch { deltas }),
-        sync_request::Message::EndSnapshot(EndSnapshot {}),
+        sync_request::Message::Batch(DeltaBatch { deltas, position: 0 }),
+        sync_request::Message::EndSnapshot(EndSnapshot { position: 0 }),
     ];
     let requests = messages.map(|message| SyncRequest { message: Some(message) });
     let answers = world.cluster.sync(tokio_stream::iter(requests)).await.unwrap();

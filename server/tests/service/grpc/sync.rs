@@ -37,11 +37,12 @@ impl Feed {
 }
 
 const BEGIN: Message = Message::BeginSnapshot(BeginSnapshot {});
-const END: Message = Message::EndSnapshot(EndSnapshot {});
+const END: Message = Message::EndSnapshot(EndSnapshot { position: 0 });
 
 fn batch(changes: impl IntoIterator<Item = Change>) -> Message {
     Message::Batch(DeltaBatch {
         deltas: changes.into_iter().map(|change| Delta { change: Some(change) }).collect(),
+        position: 0,
     })
 }
 

@@ -79,7 +79,7 @@ async fn every_change_has_a_line_and_reading_has_none() {
     let status = world.session().commit(commit).await.unwrap_err();
     assert_eq!(status.code(), Code::FailedPrecondition);
     let batch = || {
-        let batch = DeltaBatch { deltas: deltas() };
+        let batch = DeltaBatch { deltas: deltas(), position: 0 };
         SyncRequest { message: Some(sync_request::Message::Batch(batch)) }
     };
     let stream = by("feeder", tokio_stream::iter([batch(), batch(), batch()]));

@@ -40,6 +40,7 @@ token-of-reader,reader,1,berth:reader
 token-of-scheduler,scheduler,2,berth:scheduler
 token-of-feeder,feeder,3,berth:feeder
 token-of-lifecycle,lifecycle,4,berth:lifecycle
+token-of-replica,replica,6,berth:replica
 token-of-admin,admin,5,berth:admin
 token-of-nobody,nobody,6,\"people,system:masters\"
 token-of-jane,jane,7,berth:scheduler

@@ -11,7 +11,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::store::Store;
 use crate::ledger::etcd::book::{Known, Listing, Ticket, Waiting};
-use crate::ledger::etcd::committer::{Action, Committer, Role, Round, Settings};
+use crate::ledger::etcd::committer::{self, Action, Committer, Role, Round, Settings};
 use crate::ledger::etcd::layout::{Head, Layout, Stored, decode};
 use crate::ledger::{Bounds, CommitError, Key, Revision, Transaction};
 
@@ -209,7 +209,7 @@ impl World {
     fn born(&mut self, n: usize, life: u64) -> Replica {
         let settings = Settings {
             layout: self.layout.clone(),
-            name: format!("r{n}"),
+            replica: committer::Replica { name: format!("r{n}"), address: String::new() },
             bounds: Bounds::default(),
         };
         let speed = self.chance.random_range(950..1_050);
@@ -308,6 +308,7 @@ impl World {
             expectations: vec![(key.clone(), expected)],
             writes: vec![(key.clone(), value.clone())],
             journal: Some(text),
+            term: None,
         };
         let (asked_at, asked) = (self.store.revision, (n, self.replicas[n].life, self.now));
         self.changes.push(Change { key, expected, value, asked_at, asked, answer: None });
@@ -550,7 +551,7 @@ impl World {
     /// Compares what etcd has with what the clients were told.
     fn check_the_end(&self) -> Result<(), String> {
         let roles = self.replicas.iter().map(|replica| replica.machine.role());
-        let n_committers = roles.filter(|role| *role == Role::Committer).count();
+        let n_committers = roles.filter(|role| matches!(role, Role::Committer { .. })).count();
         if n_committers != 1 {
             return Err(format!("{n_committers} replicas commit after the storm"));
         }

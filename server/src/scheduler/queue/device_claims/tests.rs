@@ -115,7 +115,8 @@ impl World {
 
     fn upsert(&mut self, pod: &Value) {
         let pod: core_v1::Pod = serde_json::from_value(pod.clone()).unwrap();
-        let pending = Pending::of(&pod, &self.cluster, &GroupKeys::default()).unwrap();
+        let pending =
+            Pending::of(&pod, |pod| self.cluster.compile_pod(pod), &GroupKeys::default()).unwrap();
         self.with_queue(|queue, is_usable, now| queue.upsert(pending, is_usable, now));
     }
 

@@ -1,0 +1,291 @@
+//! Forward: where another replica commits, what commits is sent on to it, in the name of the caller. What only reads is
+//! answered here.
+//!
+//! Which of both a request is, the handler finds out, since it checks before it changes anything that it is the one to
+//! decide: so a copy of the message is kept until it has. Methods that always change something go on at once, and so does
+//! a stream whose first request assumes.
+
+mod bodies;
+mod share;
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use berth_proto::berth_v1::{PlaceMode, PlaceStreamRequest};
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, HeaderName, HeaderValue, Method as Verb, Request, Response, Uri};
+use http_body::{Body as HttpBody, Frame};
+use prost::Message as _;
+use prost::bytes::Bytes;
+use tonic::body::Body;
+use tower_service::Service as _;
+
+pub(super) use bodies::Copy;
+use bodies::{Copying, Resumed};
+pub(super) use share::Share;
+
+use super::idempotency::{PREFIX_BYTES, Whole, collect};
+use crate::clock;
+use crate::grpc::call::Call;
+use crate::grpc::status::{COMMITTER, ELSEWHERE, REPLICA};
+use crate::ledger::{GrantError, Replica};
+use crate::replicas::{CALLER, FORWARDED_BY, Peers, encode_caller};
+use crate::service::{CallError, Replicas, State, grpc_timeout};
+
+const GRPC_TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
+/// Time within which a named request is sent again after no answer; longer, and its caller had better hear.
+const PATIENCE: Duration = Duration::from_millis(800);
+/// Pause before it is sent again.
+const PAUSE: Duration = Duration::from_millis(100);
+/// Headers of a call that the other replica gets.
+const PASSED_ON: [HeaderName; 3] = [
+    HeaderName::from_static(crate::service::REQUEST_ID),
+    HeaderName::from_static("traceparent"),
+    HeaderName::from_static("tracestate"),
+];
+
+/// The replica that a call is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Target {
+    Committer,
+    Named(String),
+}
+
+/// The way to other replicas.
+pub(super) struct Elsewhere {
+    replicas: Arc<Replicas>,
+    peers: Arc<Peers>,
+    /// What the other replica gets of the request, besides its message.
+    path: Uri,
+    headers: HeaderMap,
+    /// Whether another replica has sent the call here.
+    is_forwarded: bool,
+    is_named: bool,
+    are_made_here: bool,
+    state: Arc<State>,
+}
+
+impl Elsewhere {
+    /// The way for a call; `None` where this replica decides, or there are no others.
+    pub(super) fn of(call: &Call, request: &Request<Body>) -> Option<Elsewhere> {
+        let (state, path) = (&call.state, call.method.path);
+        let share = call.method.share();
+        let caller = call.caller.as_ref().filter(|_| share != Share::Nothing)?;
+        let replicas = state.replicas.clone()?;
+        let is_here = match share {
+            // Grants rest on the records alone, which a replica can write as soon as it commits.
+            Share::Grants => replicas.committer().is_none(),
+            // A session may be elsewhere all the same.
+            Share::SomeRequests | Share::SomeStreams => false,
+            Share::Reservations | Share::Nothing => state.assumptions.are_made_here(),
+        };
+        if is_here {
+            return None;
+        }
+        let mut headers = HeaderMap::new();
+        for name in PASSED_ON {
+            headers.extend(request.headers().get(&name).map(|value| (name, value.clone())));
+        }
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+        headers.insert("te", HeaderValue::from_static("trailers"));
+        headers.insert(CALLER, encode_caller(caller)?);
+        headers.insert(FORWARDED_BY, replicas.name().parse().ok()?);
+        let is_forwarded = request.headers().contains_key(&FORWARDED_BY);
+        let is_named = headers.contains_key(crate::service::REQUEST_ID);
+        let (path, peers) = (Uri::from_static(path), state.peers.clone());
+        let (are_made_here, state) = (state.assumptions.are_made_here(), state.clone());
+        Some(Elsewhere {
+            replicas,
+            peers,
+            path,
+            headers,
+            is_forwarded,
+            is_named,
+            are_made_here,
+            state,
+        })
+    }
+
+    /// Sends a whole call on.
+    ///
+    /// # Errors
+    /// [`CallError::NotCommitter`] without an answer; those of [`collect`].
+    pub(super) async fn call(
+        &self,
+        body: Body,
+        max_message_bytes: usize,
+        until: Option<Instant>,
+    ) -> Result<Response<Body>, CallError> {
+        let message = collect(body, max_message_bytes + PREFIX_BYTES).await?;
+        self.send(&Target::Committer, message.data, until).await
+    }
+
+    /// Sends the message of a copy on, if the handler has found that another replica decides; otherwise the response stays.
+    pub(super) async fn instead_of(
+        &self,
+        response: Response<Body>,
+        copy: &Copy,
+        until: Option<Instant>,
+    ) -> Result<Response<Body>, CallError> {
+        match target(&response) {
+            None => Ok(response),
+            Some(Target::Committer) => self.send(&Target::Committer, copy.data(), until).await,
+            Some(Target::Named(name)) => match self.find(&name).await? {
+                Some(replica) => {
+                    let body = Whole { data: Some(copy.data()), trailers: None };
+                    self.once(&replica, Body::new(body), until).await
+                }
+                // It says that the session is lost.
+                None => Ok(response),
+            },
+        }
+    }
+
+    /// Sends a message on; if it has a name and comes to nothing, again until an answer comes.
+    async fn send(
+        &self,
+        target: &Target,
+        data: Bytes,
+        until: Option<Instant>,
+    ) -> Result<Response<Body>, CallError> {
+        let began = clock::now();
+        loop {
+            let body = Whole { data: Some(data.clone()), trailers: None };
+            let error = match self.to(target, Body::new(body), until).await {
+                Ok(response) if !(self.is_named && is_unavailable(&response)) => {
+                    return Ok(response);
+                }
+                Ok(response) if clock::now().saturating_duration_since(began) >= PATIENCE => {
+                    return Ok(response);
+                }
+                Ok(_) => self.unanswered(),
+                Err(error) => error,
+            };
+            let has_patience = clock::now().saturating_duration_since(began) < PATIENCE;
+            if !self.is_named || self.is_forwarded || !has_patience {
+                return Err(error);
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    /// Sends a request to the replica that commits, or to one of a name.
+    async fn to(
+        &self,
+        target: &Target,
+        body: Body,
+        until: Option<Instant>,
+    ) -> Result<Response<Body>, CallError> {
+        let replica = match target {
+            Target::Committer => self.replicas.committer(),
+            Target::Named(name) => self.find(name).await?,
+        };
+        match replica {
+            Some(replica) => self.once(&replica, body, until).await,
+            None => Err(self.unanswered()),
+        }
+    }
+
+    async fn find(&self, name: &str) -> Result<Option<Replica>, CallError> {
+        Ok(self.replicas.etcd().find(name).await.map_err(GrantError::from)?)
+    }
+
+    /// Sends a request on, and waits for the head of its response.
+    async fn once(
+        &self,
+        replica: &Replica,
+        body: Body,
+        until: Option<Instant>,
+    ) -> Result<Response<Body>, CallError> {
+        if self.is_forwarded || replica.address.is_empty() {
+            return Err(self.unanswered());
+        }
+        let mut channel = self.peers.channel(&replica.address).map_err(|reason| {
+            tracing::warn!(replica = replica.name, reason, "a replica cannot be reached");
+            self.unanswered()
+        })?;
+        let mut request = Request::new(body);
+        *request.method_mut() = Verb::POST;
+        *request.uri_mut() = self.path.clone();
+        request.headers_mut().clone_from(&self.headers);
+        if let Some(left) = until.map(|until| until.saturating_duration_since(clock::now())) {
+            request.headers_mut().extend(grpc_timeout(left).map(|it| (GRPC_TIMEOUT, it)));
+        }
+        let answered = async {
+            std::future::poll_fn(|cx| channel.poll_ready(cx)).await?;
+            channel.call(request).await
+        };
+        answered.await.map_err(|error| {
+            let reason = crate::words::causes(&error);
+            tracing::debug!(replica = replica.name, reason, "a replica does not answer");
+            self.unanswered()
+        })
+    }
+
+    /// The replica that a stream with this first request is for, if that is another one.
+    fn target_of_stream(&self, request: &PlaceStreamRequest) -> Option<Target> {
+        match self.state.sessions.replica_of(&request.session_id) {
+            Some(name) => Some(Target::Named(name.to_owned())),
+            None if !request.session_id.is_empty() => None,
+            None => {
+                let assumes = request.mode == PlaceMode::Assume as i32;
+                (assumes && !self.are_made_here).then_some(Target::Committer)
+            }
+        }
+    }
+
+    fn unanswered(&self) -> CallError {
+        let committer = self.replicas.committer();
+        CallError::NotCommitter { committer: committer.map(|it| it.name) }
+    }
+
+    /// Has a copy of the request's message kept.
+    pub(super) fn copying(request: Request<Body>) -> (Request<Body>, Copy) {
+        let copy = Copy::default();
+        let (into, is_over) = (copy.clone(), false);
+        (request.map(|body| Body::new(Copying { body, into, is_over })), copy)
+    }
+
+    /// Looks at the first request of a stream: a stream that assumes goes on to the other replica, as a whole.
+    ///
+    /// # Errors
+    /// As for [`Elsewhere::call`], and a stream that ends in an error before its first request.
+    pub(super) async fn stream(
+        &self,
+        request: Request<Body>,
+        until: Option<Instant>,
+    ) -> Result<Result<Response<Body>, Request<Body>>, CallError> {
+        let (parts, mut body) = request.into_parts();
+        let first = std::future::poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await;
+        let first = first.transpose().map_err(|status| CallError::Undecodable {
+            reason: format!("it did not arrive whole: {}", status.message()),
+        })?;
+        let request = first.as_ref().and_then(Frame::data_ref).and_then(request_of_stream);
+        let target = request.and_then(|it| self.target_of_stream(&it));
+        let body = Body::new(Resumed { first, body });
+        match target {
+            Some(target) => self.to(&target, body, until).await.map(Ok),
+            None => Ok(Err(Request::from_parts(parts, body))),
+        }
+    }
+}
+
+/// The first request of a stream; `None` for one that cannot be decoded, which the handler refuses.
+fn request_of_stream(frame: &Bytes) -> Option<PlaceStreamRequest> {
+    PlaceStreamRequest::decode(frame.get(PREFIX_BYTES..)?).ok()
+}
+
+/// The replica that a response says the call is for.
+fn target(response: &Response<Body>) -> Option<Target> {
+    let target = response.headers().get(ELSEWHERE)?.to_str().ok()?;
+    match target.strip_prefix(REPLICA) {
+        Some(name) => Some(Target::Named(name.to_owned())),
+        None => (target == COMMITTER).then_some(Target::Committer),
+    }
+}
+
+/// Whether the other replica is one that does not decide, either, or not yet.
+fn is_unavailable(response: &Response<Body>) -> bool {
+    response.headers().get("grpc-status").is_some_and(|code| code == "14")
+}

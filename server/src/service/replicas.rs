@@ -1,0 +1,131 @@
+//! Replicas: what a server that shares its ledger with others knows of them, and how current that is.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+
+use crate::ledger::{Etcd, Replica, Revision, Role};
+
+/// The replicas that share a ledger, as one of them sees them.
+#[derive(Debug)]
+pub(crate) struct Replicas {
+    etcd: Arc<Etcd>,
+    /// The last commit that the cluster has.
+    applied: watch::Sender<Revision>,
+    view: Mutex<View>,
+}
+
+/// How current this replica's view is.
+#[derive(Debug, Default)]
+struct View {
+    /// Time at which the cluster last had everything that was committed.
+    current: Option<Instant>,
+    /// The last commit that most of etcd's members knew at a time at which the cluster did not have it yet.
+    awaited: Option<(Revision, Instant)>,
+    /// What keeps this replica from its part.
+    trouble: Option<String>,
+}
+
+impl Replicas {
+    pub(crate) fn new(etcd: Arc<Etcd>) -> Replicas {
+        Replicas { etcd, applied: watch::Sender::default(), view: Mutex::default() }
+    }
+
+    /// The ledger that they share.
+    pub(crate) fn etcd(&self) -> &Arc<Etcd> {
+        &self.etcd
+    }
+
+    /// Name of this one.
+    pub(crate) fn name(&self) -> &str {
+        &self.etcd.replica().name
+    }
+
+    /// Who commits, as far as this replica knows.
+    pub(crate) fn role(&self) -> Role {
+        self.etcd.role().borrow().clone()
+    }
+
+    /// The replica that commits, if it is known and another one.
+    pub(crate) fn committer(&self) -> Option<Replica> {
+        match self.role() {
+            Role::Follower { committer } => Some(committer),
+            Role::Unknown | Role::Elected | Role::Committer { .. } | Role::Resigned => None,
+        }
+    }
+
+    /// The last commit whose reservations the cluster has.
+    pub(crate) fn applied(&self) -> Revision {
+        let applied = *self.applied.borrow();
+        match self.role() {
+            // It applies what it decides before it commits that.
+            Role::Committer { .. } => applied.max(self.etcd.committed()),
+            Role::Unknown | Role::Follower { .. } | Role::Elected | Role::Resigned => applied,
+        }
+    }
+
+    /// Waits until the cluster has a commit.
+    pub(crate) async fn await_applied(&self, revision: Revision) {
+        let (mut applied, mut role) = (self.applied.subscribe(), self.etcd.role());
+        while self.applied() < revision {
+            let is_open = tokio::select! {
+                changed = applied.changed() => changed.is_ok(),
+                changed = role.changed() => changed.is_ok(),
+            };
+            if !is_open {
+                return;
+            }
+        }
+    }
+
+    /// Records that the cluster has everything up to a commit.
+    pub(crate) fn note_applied(&self, revision: Revision) {
+        self.applied.send_if_modified(|applied| {
+            let is_news = *applied < revision;
+            *applied = revision.max(*applied);
+            is_news
+        });
+        let mut view = self.view();
+        if let Some((_, at)) = view.awaited.take_if(|(awaited, _)| *awaited <= revision) {
+            view.current = view.current.max(Some(at));
+        }
+    }
+
+    /// Records that most of etcd's members knew this last commit at a time.
+    pub(crate) fn note_last(&self, last: Revision, at: Instant) {
+        let has_it = self.applied() >= last;
+        let mut view = self.view();
+        match has_it {
+            true => (view.current, view.awaited) = (view.current.max(Some(at)), None),
+            false if view.awaited.is_none() => view.awaited = Some((last, at)),
+            false => {}
+        }
+    }
+
+    /// Time for which a commit has been awaited that others have.
+    pub(crate) fn lag(&self, now: Instant) -> Duration {
+        let awaited = self.view().awaited;
+        awaited.map_or(Duration::ZERO, |(_, at)| now.saturating_duration_since(at))
+    }
+
+    /// Time since the cluster had everything that was committed; `None` if it never had.
+    pub(crate) fn staleness(&self, now: Instant) -> Option<Duration> {
+        self.view().current.map(|at| now.saturating_duration_since(at))
+    }
+
+    /// Records what keeps this replica from its part, or that nothing does any more.
+    pub(crate) fn set_trouble(&self, trouble: Option<String>) {
+        self.view().trouble = trouble;
+    }
+
+    /// What keeps this replica from its part.
+    pub(crate) fn trouble(&self) -> Option<String> {
+        self.view().trouble.clone()
+    }
+
+    fn view(&self) -> MutexGuard<'_, View> {
+        // Plain values: a panic elsewhere leaves nothing half done.
+        self.view.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

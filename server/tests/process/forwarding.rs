@@ -1,0 +1,345 @@
+//! Three `berth serve --etcd` that follow one cluster, on a real etcd, while some of them are killed or stopped and
+//! clients reserve through all of them: whatever is acknowledged is there at every replica, under its token and once.
+
+use std::collections::BTreeMap;
+use std::net::TcpListener;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use berth_proto::berth_v1::decision::Outcome;
+use berth_proto::berth_v1::session_service_client::SessionServiceClient;
+use berth_proto::berth_v1::{
+    ConfirmRequest, ListAssumedRequest, PlaceMode, PlaceRequest, PlaceResult, PlaceStreamRequest,
+    PodKey, ReleaseRequest, SessionServiceOpenRequest, place_result,
+};
+use berth_proto::core_v1;
+use berth_testing::etcd::Etcd;
+use tonic::{Code, Request};
+use tonic_types::StatusExt as _;
+
+use crate::ledger::workload::Chance;
+use crate::reservations::{
+    Client, N_CPUS, Told, change, cluster, entry, listed, pod, reserve, reserved,
+};
+use crate::served::{PATIENCE, Served, berth};
+
+const N_SERVERS: usize = 3;
+const N_CLIENTS: u64 = 4;
+/// Longer than the lease, so that another server commits meanwhile.
+const LONG_STOP: Duration = Duration::from_millis(4_500);
+
+struct Replica {
+    served: Served,
+    client: Client,
+}
+
+/// Starts a replica on an address that others know.
+async fn start(etcd: &Etcd, cluster: &str, name: &str) -> Replica {
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let mut command = berth();
+    command
+        .args(["serve", "--worker-threads", "2", "--http-address", "127.0.0.1:0"])
+        .args(["--grpc-address", &port.to_string()])
+        .args(["--cluster", cluster, "--etcd", &etcd.endpoints().join(",")])
+        .args(["--replica-name", name, "--replica-address", &format!("http://{port}")]);
+    let served = Served::start(&mut command);
+    let channel = tonic::transport::Channel::from_shared(served.url.clone()).unwrap();
+    Replica { client: Client::new(channel.connect_lazy()), served }
+}
+
+/// A pod that asks for nothing, so that there is always room for it.
+fn small(name: &str) -> core_v1::Pod {
+    let mut pod = pod(name);
+    pod.spec.as_mut().unwrap().containers[0].resources = None;
+    pod
+}
+
+/// Reserves one pod through a replica, as soon as some replica commits. Returns its token, and the revision that the
+/// response has counted.
+async fn reserve_one(client: &mut Client, name: &str) -> (u64, String) {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let request = PlaceRequest {
+            pod: Some(Box::new(small(name))),
+            mode: PlaceMode::Assume.into(),
+            ..PlaceRequest::default()
+        };
+        match client.place(request).await {
+            Ok(response) => {
+                let revision = response.metadata().get("berth-ledger-revision").unwrap();
+                let revision = revision.to_str().unwrap();
+                let revision = revision.to_owned();
+                let decision = response.into_inner().decision.unwrap();
+                let result = Some(place_result::Result::Decision(decision));
+                let result = PlaceResult { result };
+                let ((_, token), _) = reserved(vec![result]).remove(0);
+                return (token, revision);
+            }
+            Err(status) => {
+                assert_eq!(status.code(), Code::Unavailable, "{status:?}");
+                assert!(Instant::now() < until, "in vain: {status:?}");
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        }
+    }
+}
+
+/// All reservations that a replica has counted, once it has counted this revision.
+async fn listed_at(client: &mut Client, revision: &str) -> BTreeMap<(String, u64), String> {
+    let mut request = Request::new(ListAssumedRequest { page_size: 5_000, ..Default::default() });
+    request.metadata_mut().insert("berth-min-ledger-revision", revision.parse().unwrap());
+    request.set_timeout(PATIENCE);
+    let answer = client.list_assumed(request).await.unwrap().into_inner();
+    let row = |it: berth_proto::berth_v1::AssumedPod| {
+        ((it.pod.unwrap().name, it.assumption.unwrap().token), it.node_name)
+    };
+    answer.pods.into_iter().map(row).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_one_replica_reserves_another_one_knows_confirms_and_releases() {
+    let Some(etcd) = Etcd::start(1, &[]) else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let cluster = cluster(directory.path());
+    let mut replicas = Vec::new();
+    for n in 0..N_SERVERS {
+        replicas.push(start(&etcd, &cluster, &format!("r{n}")).await);
+    }
+    for replica in &mut replicas {
+        listed(&mut replica.client).await;
+    }
+    for n in 0..2 * N_SERVERS {
+        let (at, next) = (n % N_SERVERS, (n + 1) % N_SERVERS);
+        let name = format!("p{n}");
+        let (token, revision) = reserve_one(&mut replicas[at].client, &name).await;
+        let other = &mut replicas[next].client;
+        let found = listed_at(other, &revision).await;
+        assert!(found.contains_key(&(name.clone(), token)), "{found:?}");
+        let key = || Some(PodKey { name: name.clone(), ..PodKey::default() });
+        let confirmed = other.confirm(ConfirmRequest { pod: key(), token }).await.unwrap();
+        assert!(confirmed.into_inner().assumed);
+        let last = &mut replicas[(n + 2) % N_SERVERS].client;
+        let released = last.release(ReleaseRequest { pod: key(), token }).await.unwrap();
+        let revision = released.metadata().get("berth-ledger-revision").unwrap();
+        let revision = revision.to_str().unwrap().to_owned();
+        assert!(released.into_inner().released);
+        let found = listed_at(&mut replicas[at].client, &revision).await;
+        assert_eq!(found, BTreeMap::new());
+    }
+    let request = Request::new(ListAssumedRequest::default());
+    let mut bad = request;
+    bad.metadata_mut().insert("berth-min-ledger-revision", "soon".parse().unwrap());
+    let refused = replicas[0].client.list_assumed(bad).await.unwrap_err();
+    assert_eq!(refused.code(), Code::InvalidArgument, "{refused:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_is_used_through_any_replica_and_lost_with_its_own() {
+    let Some(etcd) = Etcd::start(1, &[]) else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let cluster = cluster(directory.path());
+    let mut replicas = Vec::new();
+    for n in 0..N_SERVERS {
+        let mut replica = start(&etcd, &cluster, &format!("r{n}")).await;
+        listed(&mut replica.client).await;
+        replicas.push(replica);
+    }
+    // Whichever of them commits, each one has a session and uses those of the others.
+    reserve_one(&mut replicas[0].client, "first").await;
+    let mut ids = Vec::new();
+    for replica in &replicas {
+        let mut sessions = SessionServiceClient::connect(replica.served.url.clone()).await.unwrap();
+        let opened = sessions.open(SessionServiceOpenRequest {}).await.unwrap().into_inner();
+        ids.push(opened.session_id);
+    }
+    for (n, id) in ids.iter().enumerate() {
+        for replica in &mut replicas {
+            let request = PlaceRequest {
+                pod: Some(Box::new(pod(&format!("in-{n}-{}", replica.served.pid())))),
+                mode: PlaceMode::Assume.into(),
+                session_id: id.clone(),
+                ..PlaceRequest::default()
+            };
+            let decision = replica.client.place(request).await.unwrap().into_inner().decision;
+            assert!(matches!(decision.unwrap().outcome, Some(Outcome::Placement(_))));
+            let message = PlaceStreamRequest {
+                entries: vec![entry(&format!("on-{n}-{}", replica.served.pid()), 0)],
+                mode: PlaceMode::Assume.into(),
+                session_id: id.clone(),
+                ..PlaceStreamRequest::default()
+            };
+            let messages = tokio_stream::iter([message]);
+            let mut answers = replica.client.place_stream(messages).await.unwrap().into_inner();
+            assert_eq!(answers.message().await.unwrap().unwrap().results.len(), 1);
+        }
+    }
+    let lost = replicas.remove(2);
+    lost.served.kill();
+    let until = Instant::now() + PATIENCE;
+    let place = |id: &str| PlaceRequest {
+        pod: Some(Box::new(pod("late"))),
+        session_id: id.to_owned(),
+        ..PlaceRequest::default()
+    };
+    loop {
+        let refused = replicas[0].client.place(place(&ids[2])).await.unwrap_err();
+        if refused.code() == Code::FailedPrecondition {
+            assert!(refused.message().contains("`r2`"), "{refused:?}");
+            let info = refused.get_details_error_info().unwrap();
+            assert_eq!(info.reason, "SESSION_LOST");
+            break;
+        }
+        // Its record lasts as long as its lease.
+        assert_eq!(refused.code(), Code::Unavailable, "{refused:?}");
+        assert!(Instant::now() < until, "in vain: {refused:?}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    replicas[0].client.place(place(&ids[1])).await.unwrap();
+}
+
+/// The connections that clients use now.
+type Connections = Arc<Mutex<Vec<Client>>>;
+
+/// Makes requests to any of the replicas until it is told to stop; counts those that were refused.
+async fn work(
+    connections: Connections,
+    told: Arc<Mutex<Told>>,
+    prefix: String,
+    seed: u64,
+    stop: Arc<AtomicBool>,
+) -> usize {
+    let (mut chance, mut n_refused) = (Chance(seed), 0);
+    for n in 0.. {
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+        let mut client = {
+            let n = usize::try_from(chance.below(N_SERVERS as u64)).unwrap();
+            connections.lock().unwrap()[n].clone()
+        };
+        let working = async {
+            match chance.below(2) {
+                0 => match reserve(&mut client, &format!("{prefix}-{n}"), &mut chance).await {
+                    Ok(results) => {
+                        told.lock().unwrap().held.extend(reserved(results));
+                        Ok(())
+                    }
+                    Err(error) => Err(error),
+                },
+                _ => change(&mut client, &told, &mut chance).await,
+            }
+        };
+        let worked = tokio::time::timeout(PATIENCE, working).await.expect("each call has an end");
+        if let Err(status) = worked {
+            n_refused += 1;
+            let is_wrong = matches!(status.code(), Code::InvalidArgument | Code::Internal);
+            assert!(!is_wrong, "{status:?}");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+    n_refused
+}
+
+/// Does something to a replica, or to a member of etcd.
+async fn trouble(what: &str, etcd: &mut Etcd, cluster: &str, replica: &mut Replica, round: usize) {
+    match what {
+        "killed" | "ended" => {
+            let new = start(etcd, cluster, &format!("new-{round}")).await;
+            let old = std::mem::replace(replica, new);
+            match what {
+                "killed" => old.served.kill(),
+                _ => drop(old.served.stop()),
+            }
+        }
+        "stopped" => {
+            replica.served.signal("-STOP");
+            tokio::time::sleep(LONG_STOP).await;
+            replica.served.signal("-CONT");
+        }
+        _ => {
+            etcd.kill(round % 3);
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            etcd.restart(round % 3);
+        }
+    }
+}
+
+/// Checks that all replicas have the same reservations, and those that clients were told of. Returns them.
+async fn check(
+    replicas: &mut [Replica],
+    told: &Mutex<Told>,
+    round: usize,
+) -> BTreeMap<(String, u64), String> {
+    let (_, revision) = reserve_one(&mut replicas[0].client, &format!("last-{round}")).await;
+    let found = listed_at(&mut replicas[0].client, &revision).await;
+    for replica in replicas {
+        assert_eq!(listed_at(&mut replica.client, &revision).await, found, "round {round}");
+    }
+    let told = told.lock().unwrap();
+    for (reservation, node) in &told.held {
+        assert_eq!(found.get(reservation), Some(node), "{reservation:?} in round {round}");
+    }
+    let revived = found.keys().find(|reservation| told.released.contains(reservation));
+    assert_eq!(revived, None, "in round {round}");
+    let mut n_on = BTreeMap::<&String, usize>::new();
+    let large = found.iter().filter(|((name, _), _)| name.starts_with('p'));
+    large.for_each(|(_, node)| *n_on.entry(node).or_default() += 1);
+    assert!(n_on.values().all(|&n| n <= N_CPUS), "{n_on:?} in round {round}");
+    drop(n_on);
+    found
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_reservation_is_lost_or_made_twice_whoever_fails() {
+    let Some(mut etcd) = Etcd::start(3, &[]) else { return };
+    let n_rounds = std::env::var("BERTH_REPLICA_ROUNDS").map_or(6, |n| n.parse().unwrap());
+    let directory = tempfile::tempdir().unwrap();
+    let cluster = cluster(directory.path());
+    let mut replicas = Vec::new();
+    for n in 0..N_SERVERS {
+        replicas.push(start(&etcd, &cluster, &format!("r{n}")).await);
+    }
+    let connect = |replicas: &[Replica]| replicas.iter().map(|it| it.client.clone()).collect();
+    let connections: Connections = Arc::new(Mutex::new(connect(&replicas)));
+    let (told, mut chance) = (Arc::new(Mutex::new(Told::default())), Chance(29));
+    let (mut n_refused, mut last_token) = (0, 0);
+    for round in 0..n_rounds {
+        let at = round % N_SERVERS;
+        reserve_one(&mut replicas[0].client, &format!("before-{round}")).await;
+        let stop = Arc::new(AtomicBool::new(false));
+        let working: Vec<_> = (0..N_CLIENTS)
+            .map(|n| {
+                let (connections, told) = (connections.clone(), told.clone());
+                let (prefix, seed) = (format!("p{round}-{n}"), round as u64 * N_CLIENTS + n);
+                tokio::spawn(work(connections, told, prefix, seed, stop.clone()))
+            })
+            .collect();
+        tokio::time::sleep(Duration::from_millis(100 + chance.below(300))).await;
+        let what = ["killed", "stopped", "member killed", "ended", "killed"][round % 5];
+        trouble(what, &mut etcd, &cluster, &mut replicas[at], round).await;
+        *connections.lock().unwrap() = connect(&replicas);
+        let began = Instant::now();
+        reserve_one(&mut replicas[at].client, &format!("after-{round}")).await;
+        println!("round {round}: {what}; reserved {} ms later", began.elapsed().as_millis());
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        stop.store(true, Ordering::Relaxed);
+        for task in working {
+            n_refused += task.await.unwrap();
+        }
+        let found = check(&mut replicas, &told, round).await;
+        let newest = found.keys().map(|(_, token)| *token).max().unwrap_or(last_token);
+        assert!(newest >= last_token, "tokens grow");
+        let mut told = told.lock().unwrap();
+        last_token = newest;
+        told.held = found;
+        told.in_doubt.clear();
+    }
+    let told = told.lock().unwrap();
+    println!(
+        "{n_rounds} rounds, {} released, {} held, {n_refused} refused",
+        told.released.len(),
+        told.held.len()
+    );
+    assert!(told.released.len() > 20 && told.held.len() > 20);
+}
