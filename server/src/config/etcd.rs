@@ -125,6 +125,14 @@ settings! {
         file: "replicaKeyFile" = |value| path(value, directory),
         page: "its private key in PEM.",
     }
+
+    /// Name in the certificates of the other replicas
+    #[arg(skip)]
+    replica_server_name: Option<String> {
+        file: "replicaServerName" = decode::text,
+        shown: "the host of their addresses",
+        page: "name in the certificates of the other replicas, for those whose addresses are in none.",
+    }
 }
 
 /// Decodes the section; `directory` is where relative paths start.
@@ -182,7 +190,8 @@ impl EtcdOverrides {
         };
         let peers = match (given.replica_ca_file, given.replica_cert_file, given.replica_key_file) {
             (Some(ca_file), Some(cert_file), Some(key_file)) => {
-                Some(PeerFiles { ca_file, cert_file, key_file })
+                let server_name = given.replica_server_name;
+                Some(PeerFiles { ca_file, cert_file, key_file, server_name })
             }
             (None, None, None) => None,
             (ca_file, cert_file, _) => {

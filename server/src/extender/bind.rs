@@ -49,6 +49,10 @@ async fn assume_and_bind(
                 .to_owned(),
         ));
     };
+    if let Err(error) = state.check_commits_here() {
+        // kube-scheduler tries again.
+        return Err(Failure::Refused(escape::printable(&error.to_string()).into_owned()));
+    }
     let assumed = assume(state, extender, &pod, &node, deadline).await?;
     let bound = binding::bind(&client, &pod, &node).await;
     let error = match bound {

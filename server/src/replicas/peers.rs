@@ -28,6 +28,8 @@ pub enum PeersError {
 /// Connections to other replicas.
 #[derive(Debug, Default)]
 pub(crate) struct Peers {
+    /// Name in the certificates of the others, where it is not the host of their addresses.
+    server_name: Option<String>,
     known: Mutex<Known>,
 }
 
@@ -46,9 +48,10 @@ impl Peers {
         files: Option<&PeerFiles>,
         reloader: &Reloader,
     ) -> Result<Arc<Peers>, PeersError> {
-        let peers = Arc::new(Peers::default());
+        let server_name = files.and_then(|files| files.server_name.clone());
+        let peers = Arc::new(Peers { server_name, ..Peers::default() });
         if let Some(files) = files {
-            let PeerFiles { ca_file, cert_file, key_file } = files;
+            let PeerFiles { ca_file, cert_file, key_file, .. } = files;
             let paths = [ca_file, cert_file, key_file].map(Clone::clone);
             let contents = reload::read_all(&paths)?;
             peers.renew(&contents).map_err(PeersError::Tls)?;
@@ -78,9 +81,12 @@ impl Peers {
     /// Takes new credentials; connections are made anew with them, while calls under way end on the old ones.
     fn renew(&self, contents: &[Vec<u8>]) -> Result<(), String> {
         let [ca, certificate, key] = contents else { return Err("a file is missing".to_owned()) };
-        let tls = ClientTlsConfig::new()
+        let mut tls = ClientTlsConfig::new()
             .ca_certificate(Certificate::from_pem(ca))
             .identity(Identity::from_pem(certificate, key));
+        if let Some(name) = &self.server_name {
+            tls = tls.domain_name(name);
+        }
         // Finds out whether they can be used at all.
         endpoint("https://localhost:1", Some(&tls))?;
         *self.known() = Known { tls: Some(tls), channels: HashMap::new() };

@@ -15,6 +15,8 @@ const RETRY: Duration = Duration::from_secs(5);
 /// Upkeep of the ledger, with its last attempt or look.
 #[derive(Default)]
 pub(super) struct LedgerUpkeep {
+    /// Time of the first run.
+    began: Option<Instant>,
     last: Option<(Instant, JoinHandle<()>)>,
 }
 
@@ -24,6 +26,12 @@ impl LedgerUpkeep {
         let is_faulty = state.grants.fault().is_some();
         state.metrics.ledger().set_available(!is_faulty);
         state.metrics.ledger().set_bytes(state.grants.n_bytes());
+        if let Some(replicas) = &state.replicas {
+            let staleness = replicas
+                .staleness(now)
+                .unwrap_or_else(|| now.saturating_duration_since(*self.began.get_or_insert(now)));
+            state.metrics.ledger().set_replica(state.assumptions.are_made_here(), staleness);
+        }
         let is_due = |(at, attempt): &(Instant, JoinHandle<()>)| {
             attempt.is_finished() && now.saturating_duration_since(*at) >= RETRY
         };

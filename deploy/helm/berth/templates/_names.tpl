@@ -51,5 +51,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end }}
 {{- if and (include "berth.bindsOthers" .) (not (or (include "berth.clientCa" .) .Values.auth.tokenSecretName)) }}{{ fail "auth.roleBindings: users other than system:anonymous can have a role only with auth.tokenSecretName, tls.clientCaSecretName or tls.clientCaConfigMapName" }}{{ end }}
 {{- if and .Values.ledger.enabled (gt (int .Values.replicaCount) 1) }}{{ fail "ledger.enabled: the ledger is a file of one process; replicaCount must be 1" }}{{ end }}
+{{- if and .Values.etcd.endpoints .Values.ledger.enabled }}{{ fail "etcd.endpoints: the ledger is in etcd or in a file, not in both" }}{{ end }}
+{{- if and .Values.etcd.endpoints .Values.tls.secretName (not .Values.etcd.replicaSecretName) }}{{ fail "etcd.replicaSecretName: with TLS, replicas need a certificate to reach each other" }}{{ end }}
 {{- if and (eq .Values.mode "schedule") (gt (int .Values.replicaCount) 1) (not .Values.schedule.leaderElect) }}{{ fail "schedule.leaderElect: several replicas need an election" }}{{ end }}
 {{- end }}

@@ -216,7 +216,9 @@ impl Elsewhere {
             std::future::poll_fn(|cx| channel.poll_ready(cx)).await?;
             channel.call(request).await
         };
-        answered.await.map_err(|error| {
+        let answered = answered.await;
+        self.state.metrics.ledger().count_forwarded(answered.is_ok());
+        answered.map_err(|error| {
             let reason = crate::words::causes(&error);
             tracing::debug!(replica = replica.name, reason, "a replica does not answer");
             self.unanswered()

@@ -41,6 +41,8 @@ pub struct PeerFiles {
     pub cert_file: PathBuf,
     /// Its private key.
     pub key_file: PathBuf,
+    /// Name in the certificates of the other replicas; the host of their addresses without it.
+    pub server_name: Option<String>,
 }
 
 impl Default for EtcdOptions {
