@@ -131,7 +131,7 @@ mod tests {
         let text = "roleBindings:\n- users: [a]\n- role: boss\n  groups: [b]\n- role: admin\n- role: admin\n  users: [\"\"]\n  group: [x]\n";
         let expected = [
             "line 2: `roleBindings[0]`: `role` is missing",
-            "line 3: `roleBindings[1].role`: `boss` is not one of `reader`, `scheduler`, `feeder`, `lifecycle`, `admin`",
+            "line 3: `roleBindings[1].role`: `boss` is not one of `reader`, `scheduler`, `feeder`, `lifecycle`, `replica`, `admin`",
             "line 5: `roleBindings[2]`: names neither `users` nor `groups`",
             "line 7: `roleBindings[3].users[0]`: must not be empty",
             "line 8: `roleBindings[3].group`: unknown field",
