@@ -31,7 +31,7 @@ use crate::admission::Lane;
 use crate::clock;
 use crate::service::response_cache::RequestName;
 use crate::service::{CallError, CallParts, MIN_REVISION, State};
-use crate::telemetry::trace::{Scope, Span};
+use crate::telemetry::trace::{Scope, Span, followed};
 pub(crate) use body::CallBody;
 use forward::{Elsewhere, Share};
 use received::Received;
@@ -223,8 +223,11 @@ impl Call {
         let share = self.method.share();
         // The replica that decides audits it.
         let is_for_other = matches!(share, Share::Reservations | Share::Grants);
-        let entered = if is_for_other { self.admit() } else { self.enter() };
-        if let Err(error) = allowed.and(entered) {
+        let entered = allowed.and_then(|()| match is_for_other {
+            true => self.admit(),
+            false => self.enter(),
+        });
+        if let Err(error) = entered {
             return Ok(self.refuse(error));
         }
         if let Err(error) = self.await_revision(asked).await {
@@ -235,12 +238,12 @@ impl Call {
             Share::Reservations | Share::Grants => {
                 within(until, elsewhere.call(request.into_body(), limit, until)).await
             }
-            Share::SomeStreams => match within(until, elsewhere.stream(request, until)).await {
-                Some(Ok(Err(request))) => within(until, self.answer_once(routes, request)).await,
-                Some(Ok(Ok(response))) => Some(Ok(response)),
-                Some(Err(error)) => Some(Err(error)),
-                None => None,
-            },
+            Share::SomeStreams => {
+                let user = self.user();
+                let answering = user.carry(elsewhere.stream(routes, request, until));
+                // The body is not polled in the scope of the call.
+                Some(Ok(Elsewhere::coming(followed(answering))))
+            }
             Share::SomeRequests | Share::Nothing => {
                 let (request, copy) = Elsewhere::copying(request);
                 let answering = self.answer_once(routes, request);

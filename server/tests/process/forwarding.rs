@@ -169,8 +169,12 @@ async fn a_session_is_used_through_any_replica_and_lost_with_its_own() {
                 session_id: id.clone(),
                 ..PlaceStreamRequest::default()
             };
-            let messages = tokio_stream::iter([message]);
-            let mut answers = replica.client.place_stream(messages).await.unwrap().into_inner();
+            // Sent only once the head of the response is there, as some clients do.
+            let (messages, receiver) = tokio::sync::mpsc::channel(1);
+            let requests = tokio_stream::wrappers::ReceiverStream::new(receiver);
+            let opened = tokio::time::timeout(PATIENCE, replica.client.place_stream(requests));
+            let mut answers = opened.await.expect("a head").unwrap().into_inner();
+            messages.send(message).await.unwrap();
             assert_eq!(answers.message().await.unwrap().unwrap().results.len(), 1);
         }
     }

@@ -18,11 +18,13 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method as Verb, Request, Response
 use http_body::{Body as HttpBody, Frame};
 use prost::Message as _;
 use prost::bytes::Bytes;
+use tonic::Status;
 use tonic::body::Body;
+use tonic::service::Routes;
 use tower_service::Service as _;
 
 pub(super) use bodies::Copy;
-use bodies::{Copying, Resumed};
+use bodies::{Coming, Copying, Resumed};
 pub(super) use share::Share;
 
 use super::idempotency::{PREFIX_BYTES, Whole, collect};
@@ -249,27 +251,41 @@ impl Elsewhere {
         (request.map(|body| Body::new(Copying { body, into, is_over })), copy)
     }
 
-    /// Looks at the first request of a stream: a stream that assumes goes on to the other replica, as a whole.
-    ///
-    /// # Errors
-    /// As for [`Elsewhere::call`], and a stream that ends in an error before its first request.
+    /// The response to a stream that is answered once its first request has come. Its head goes at once.
+    pub(super) fn coming(
+        answering: impl Future<Output = Response<Body>> + Send + 'static,
+    ) -> Response<Body> {
+        let mut response = Response::new(Body::new(Coming::Awaited(Box::pin(answering))));
+        let content_type = HeaderValue::from_static("application/grpc");
+        response.headers_mut().insert(CONTENT_TYPE, content_type);
+        response
+    }
+
+    /// Looks at the first request of a stream: one that assumes, or names a session of another replica, goes there as a
+    /// whole. The others are answered here.
     pub(super) async fn stream(
-        &self,
+        self,
+        mut routes: Routes,
         request: Request<Body>,
         until: Option<Instant>,
-    ) -> Result<Result<Response<Body>, Request<Body>>, CallError> {
+    ) -> Response<Body> {
         let (parts, mut body) = request.into_parts();
         let first = std::future::poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await;
-        let first = first.transpose().map_err(|status| CallError::Undecodable {
-            reason: format!("it did not arrive whole: {}", status.message()),
-        })?;
+        let first = match first.transpose() {
+            Ok(first) => first,
+            Err(status) => return status.into_http(),
+        };
         let request = first.as_ref().and_then(Frame::data_ref).and_then(request_of_stream);
         let target = request.and_then(|it| self.target_of_stream(&it));
         let body = Body::new(Resumed { first, body });
-        match target {
-            Some(target) => self.to(&target, body, until).await.map(Ok),
-            None => Ok(Err(Request::from_parts(parts, body))),
-        }
+        let answered = match target {
+            Some(target) => self.to(&target, body, until).await,
+            None => match routes.call(Request::from_parts(parts, body)).await {
+                Ok(response) => Ok(response),
+                Err(never) => match never {},
+            },
+        };
+        answered.unwrap_or_else(|error| Status::from(error).into_http())
     }
 }
 

@@ -1,9 +1,12 @@
-//! Bodies of requests that may be sent on: one of which a copy is kept, and one whose first message was looked at.
+//! Bodies of calls that may be sent on: of a request of which a copy is kept, of one whose first message was looked at, and
+//! of a response that is still to come.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 
+use http::Response;
+use http::header::CONTENT_TYPE;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use prost::bytes::Bytes;
 use tonic::Status;
@@ -82,5 +85,76 @@ impl HttpBody for Resumed {
 
     fn is_end_stream(&self) -> bool {
         self.first.is_none() && self.body.is_end_stream()
+    }
+}
+
+/// The body of a response that is still to come: its head does not wait for that, since some clients send nothing before
+/// they have it.
+pub(super) enum Coming {
+    Awaited(Pin<Box<dyn Future<Output = Response<Body>> + Send>>),
+    Here(Body),
+    Over,
+}
+
+impl HttpBody for Coming {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        loop {
+            match &mut *self {
+                Coming::Awaited(response) => {
+                    let (mut parts, body) = ready!(response.as_mut().poll(cx)).into_parts();
+                    if parts.headers.contains_key("grpc-status") {
+                        // A response without messages has its status in its head.
+                        *self = Coming::Over;
+                        parts.headers.remove(CONTENT_TYPE);
+                        return Poll::Ready(Some(Ok(Frame::trailers(parts.headers))));
+                    }
+                    *self = Coming::Here(body);
+                }
+                Coming::Here(body) => return Pin::new(body).poll_frame(cx),
+                Coming::Over => return Poll::Ready(None),
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(self, Coming::Over)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::{poll_fn, ready};
+
+    use http_body_util::BodyExt as _;
+
+    use super::*;
+    use crate::service::CallError;
+
+    async fn next(body: &mut Body) -> Option<Frame<Bytes>> {
+        poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx)).await.transpose().unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_status_in_the_head_comes_in_the_trailers() {
+        let refused = Status::from(CallError::Draining).into_http::<Body>();
+        let mut body = Body::new(Coming::Awaited(Box::pin(ready(refused))));
+        let trailers = next(&mut body).await.unwrap().into_trailers().unwrap();
+        assert_eq!(trailers["grpc-status"], "14");
+        assert!(!trailers.contains_key(CONTENT_TYPE) && next(&mut body).await.is_none());
+    }
+
+    #[tokio::test]
+    async fn messages_come_as_they_are() {
+        let inner = http_body_util::Full::new(Bytes::from_static(b"message"));
+        let inner = Body::new(inner.map_err(|never| match never {}));
+        let mut body = Body::new(Coming::Awaited(Box::pin(ready(Response::new(inner)))));
+        assert_eq!(next(&mut body).await.unwrap().into_data().unwrap(), "message");
+        assert!(next(&mut body).await.is_none());
     }
 }
