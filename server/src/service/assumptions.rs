@@ -645,3 +645,5 @@ pub(crate) fn assumption(token: u64, time_left: Option<Duration>) -> wire::Assum
 mod tests;
 #[cfg(test)]
 mod keeping_tests;
+#[cfg(test)]
+mod follower_tests;
