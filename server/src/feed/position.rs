@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
-/// What `Sync` counts as its one kind.
+/// The kind under which a position has the number of a `Sync` stream, which counts changes of all kinds together.
 pub(crate) const SYNC: &str = "Sync";
 
 /// The newest version of each kind.

@@ -91,7 +91,7 @@ pub enum GrantError {
         /// The limit.
         limit: u64,
     },
-    /// What is to be written does not fit one record.
+    /// A record is larger than the ledger takes.
     #[error("a record of the ledger has at most {limit} bytes")]
     RecordTooLarge {
         /// The limit.

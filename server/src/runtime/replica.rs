@@ -99,10 +99,9 @@ impl Work {
             Role::Committer { term } => Some(*term),
             Role::Unknown | Role::Follower { .. } | Role::Elected | Role::Resigned => None,
         };
-        let listed = self.replicas.etcd().list_all(&PREFIXES).await?;
-        let records = listed.records.iter();
-        let records: Vec<_> =
-            records.map(|(key, entry)| (key.clone(), Some(entry.value.clone()))).collect();
+        let mut listed = self.replicas.etcd().list_all(&PREFIXES).await?;
+        let records = std::mem::take(&mut listed.records).into_iter();
+        let records: Vec<_> = records.map(|(key, entry)| (key, Some(entry.value))).collect();
         let reached = self.reached.borrow_and_update().clone();
         self.on_follower(move |it| it.begin(records, &reached, clock::now())).await??;
         self.replicas.note_applied(listed.last);

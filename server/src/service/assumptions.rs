@@ -398,7 +398,7 @@ impl Assumptions {
                 drop(keeper.end(&pods, AssumptionEnd::Undelivered, request));
                 return;
             }
-            // What has a record ends with it: another server commits now.
+            // Another server commits now, and ends the pods that have a record.
             let unrecorded = |(key, token, _): &&(PodKey, u64, AssumptionStamp)| {
                 let entry = table.get(key).filter(|entry| entry.token == *token);
                 entry.is_some_and(|entry| !entry.is_recorded)

@@ -55,9 +55,9 @@ pub(super) struct Applier {
 /// The newest versions of what is collected of a kind; 0 for none.
 #[derive(Copy, Clone, Debug, Default)]
 struct Newest {
-    /// Of all objects.
+    /// The newest of any object, listed or sent as an event.
     any: u64,
-    /// Of events: everything before them was sent, which items of a list do not say.
+    /// The newest of an event. All older changes of the kind were sent before it; a list has its items in another order.
     event: u64,
 }
 

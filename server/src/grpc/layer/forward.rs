@@ -32,7 +32,7 @@ use crate::clock;
 use crate::grpc::call::Call;
 use crate::grpc::status::{COMMITTER, ELSEWHERE, REPLICA};
 use crate::ledger::{GrantError, Replica};
-use crate::replicas::{CALLER, FORWARDED_BY, Peers, encode_caller};
+use crate::replicas::{CALLER, FORWARDED_BY, encode_caller};
 use crate::service::{CallError, Replicas, State, grpc_timeout};
 
 const GRPC_TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
@@ -57,8 +57,7 @@ enum Target {
 /// The way to other replicas.
 pub(super) struct Elsewhere {
     replicas: Arc<Replicas>,
-    peers: Arc<Peers>,
-    /// What the other replica gets of the request, besides its message.
+    /// Path and headers with which the call goes to the other replica.
     path: Uri,
     headers: HeaderMap,
     /// Whether another replica has sent the call here.
@@ -95,18 +94,9 @@ impl Elsewhere {
         headers.insert(FORWARDED_BY, replicas.name().parse().ok()?);
         let is_forwarded = request.headers().contains_key(&FORWARDED_BY);
         let is_named = headers.contains_key(crate::service::REQUEST_ID);
-        let (path, peers) = (Uri::from_static(path), state.peers.clone());
+        let path = Uri::from_static(path);
         let (are_made_here, state) = (state.assumptions.are_made_here(), state.clone());
-        Some(Elsewhere {
-            replicas,
-            peers,
-            path,
-            headers,
-            is_forwarded,
-            is_named,
-            are_made_here,
-            state,
-        })
+        Some(Elsewhere { replicas, path, headers, is_forwarded, is_named, are_made_here, state })
     }
 
     /// Sends a whole call on.
@@ -138,7 +128,7 @@ impl Elsewhere {
                     let body = Whole { data: Some(copy.data()), trailers: None };
                     self.once(&replica, Body::new(body), until).await
                 }
-                // It says that the session is lost.
+                // The handler's response says that the session is lost.
                 None => Ok(response),
             },
         }
@@ -154,19 +144,11 @@ impl Elsewhere {
         let began = clock::now();
         loop {
             let body = Whole { data: Some(data.clone()), trailers: None };
-            let error = match self.to(target, Body::new(body), until).await {
-                Ok(response) if !(self.is_named && is_unavailable(&response)) => {
-                    return Ok(response);
-                }
-                Ok(response) if clock::now().saturating_duration_since(began) >= PATIENCE => {
-                    return Ok(response);
-                }
-                Ok(_) => self.unanswered(),
-                Err(error) => error,
-            };
+            let answered = self.to(target, Body::new(body), until).await;
+            let is_final = answered.as_ref().is_ok_and(|response| !is_unavailable(response));
             let has_patience = clock::now().saturating_duration_since(began) < PATIENCE;
-            if !self.is_named || self.is_forwarded || !has_patience {
-                return Err(error);
+            if is_final || !self.is_named || self.is_forwarded || !has_patience {
+                return answered;
             }
             tokio::time::sleep(PAUSE).await;
         }
@@ -203,7 +185,7 @@ impl Elsewhere {
         if self.is_forwarded || replica.address.is_empty() {
             return Err(self.unanswered());
         }
-        let mut channel = self.peers.channel(&replica.address).map_err(|reason| {
+        let mut channel = self.state.peers.channel(&replica.address).map_err(|reason| {
             tracing::warn!(replica = replica.name, reason, "a replica cannot be reached");
             self.unanswered()
         })?;

@@ -20,7 +20,7 @@ pub(crate) struct Listed {
     at: i64,
 }
 
-/// What commits have changed.
+/// The records that one or more commits have changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct News {
     /// New values, in the order of the commits; `None` for a record that is gone.

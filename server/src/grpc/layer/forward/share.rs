@@ -1,14 +1,14 @@
-//! Share: what of a method another replica may have to answer.
+//! Share: which calls of a method may be for another replica.
 
 use crate::service::method::{Effect, Method};
 
-/// What of a method another replica may have to answer.
+/// Which calls of a method may be for another replica.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(in super::super) enum Share {
     Nothing,
-    /// What the handler finds: changes that another replica decides, and sessions that it has.
+    /// Some, as the handler of each request finds: those that the committer decides, or in a session of another replica.
     SomeRequests,
-    /// Streams whose first request assumes, or names such a session.
+    /// Streams whose first request assumes, or names a session of another replica.
     SomeStreams,
     /// Everything, as far as reservations are concerned.
     Reservations,
@@ -17,8 +17,8 @@ pub(in super::super) enum Share {
 }
 
 impl Method {
-    /// What of this method another replica may have to answer. Each replica is fed by itself, so `Sync` and `Apply` are not
-    /// sent on, but for what `Apply` gives back.
+    /// Which calls of this method may be for another replica. Each replica is fed by itself, so changes of the cluster with
+    /// `Sync` and `Apply` are not; an `Apply` that gives assumed pods back is.
     pub(in super::super) fn share(&self) -> Share {
         let service = self.path.rsplit_once('/').map_or("", |(service, _)| service);
         let has_session = self.request.is_some_and(|layout| layout.has_field("sessionId"));
