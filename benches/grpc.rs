@@ -23,7 +23,7 @@ use berth_proto::berth_v1::{
     ConfirmRequest, ConfirmResponse, ExplainRequest, ExplainResponse, ExtendRequest,
     ExtendResponse, ListAssumedRequest, ListAssumedResponse, PlaceBatchRequest, PlaceBatchResponse,
     PlaceRequest, PlaceResponse, PlaceStreamRequest, PlaceStreamResponse, ReleaseRequest,
-    ReleaseResponse,
+    ReleaseResponse, ReserveRequest, ReserveResponse,
 };
 use berth_proto::core_v1::Pod;
 use berth_server::runtime::{Server, ServerOptions, transport};
@@ -279,6 +279,13 @@ impl PlacementService for EmptyHandler {
         _: Request<Streaming<PlaceStreamRequest>>,
     ) -> Result<Response<Self::PlaceStreamStream>, Status> {
         Ok(Response::new(tokio_stream::empty()))
+    }
+
+    async fn reserve(
+        &self,
+        _: Request<ReserveRequest>,
+    ) -> Result<Response<ReserveResponse>, Status> {
+        Ok(Response::new(ReserveResponse::default()))
     }
 
     async fn confirm(

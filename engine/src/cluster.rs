@@ -11,6 +11,7 @@ pub(crate) mod commit;
 pub(crate) mod extender;
 pub(crate) mod release;
 pub(crate) mod restore;
+pub(crate) mod reserve;
 mod step;
 mod writer;
 mod known;

@@ -43,11 +43,12 @@ pub use admission::{
 };
 pub use cluster::Cluster;
 pub use cluster::batch::{BatchOutcome, BatchRequest, Gang, GangOutcome, GangPreemption};
-pub use cluster::commit::{CommitError, Committed, CommittedPod};
+pub use cluster::commit::{CommitError, Committed, CommittedPod, Planned};
 pub use cluster::delta::{Applied, ClusterState, Delta, RejectedDelta};
 pub use cluster::extender::{AssumeError, AssumedPod};
 pub use cluster::listing::PodListing;
 pub use cluster::release::{GivenBack, PodStanding};
+pub use cluster::reserve::{ReserveError, ReserveRequest};
 pub use cluster::restore::Reservation;
 pub use cluster::sighting::{NodeSighting, PodSighting};
 pub use devices::hint::ClaimChange;

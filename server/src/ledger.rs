@@ -107,6 +107,21 @@ impl Key {
         Key(format!("{}{namespace}/{name}", Key::NOMINATIONS))
     }
 
+    /// The key of a request that its caller has named.
+    pub(crate) fn request(user: &str, method: &str, id: &str) -> Key {
+        // The length tells where a name ends that may have any character.
+        Key(format!("{}{}/{user}{method}/{id}", Key::REQUESTS, user.len()))
+    }
+
+    /// The key of a further part of what this key is about.
+    pub(crate) fn request_part(&self, n: u32) -> Key {
+        Key(format!("{}{n:04}/{}", Key::REQUEST_PARTS, self.0))
+    }
+
+    /// Start of the keys of all requests, and of their further parts.
+    pub(crate) const REQUESTS: &str = "request/";
+    pub(crate) const REQUEST_PARTS: &str = "request-part/";
+
     /// Start of the keys of all nominations.
     pub(crate) const NOMINATIONS: &str = "nomination/";
 

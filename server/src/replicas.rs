@@ -2,7 +2,9 @@
 
 mod forwarded;
 mod peers;
+mod sender;
 
 pub(crate) use forwarded::{CALLER, FORWARDED_BY, encode_caller, read_caller};
 pub(crate) use peers::Peers;
 pub use peers::PeersError;
+pub(crate) use sender::Sender;

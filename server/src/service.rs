@@ -45,7 +45,9 @@ pub(crate) mod fixture;
 pub(crate) use access::{Access, SimpleRequest};
 pub use assumptions::RestoreError;
 pub use assumptions::error::AssumptionError;
-pub(crate) use assumptions::{Follower, HeldPod, Kept, PREFIXES, Written};
+pub(crate) use assumptions::{
+    Assumptions, Follower, HeldPod, Holder, Kept, PREFIXES, Requests, Written,
+};
 pub(crate) use context::{CallContext, CallParts, MIN_REVISION, REQUEST_ID, REVISION, STALENESS};
 pub(crate) use deadline::{Cancel, CancelOnDrop, Deadline, grpc_timeout};
 pub(crate) use delivery::{AssumeTerms, Delivery, Guarded, Held, Undelivered, UntilDelivered};
@@ -54,6 +56,7 @@ pub use force_deletion::ForceDeletion;
 pub(crate) use held_bytes::HeldBytes;
 pub use limits::Limits;
 pub(crate) use replicas::Replicas;
+pub(crate) use session::committed_pods;
 pub use session_table::SessionLimits;
 pub(crate) use state::State;
 pub(crate) use supposed::{Fork, Supposed};

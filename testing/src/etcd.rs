@@ -1,9 +1,10 @@
 //! A real etcd for tests: members as processes on loopback, in temporary folders. Without an `etcd` on the path (Debian:
 //! `etcd-server`) the check is skipped and named; with `REQUIRE_ETCD=1` it fails instead.
 
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::Path;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -11,6 +12,13 @@ use crate::recorded::skip;
 
 /// Longest time to wait until a member listens.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// Number of attempts to start: somebody else may take a port between two of them.
+const N_ATTEMPTS: usize = 5;
+/// The first port of members, and the number of their ports: below those that systems give to outgoing connections, which
+/// would take the port of a member that is being restarted.
+const PORTS: (u16, u16) = (12_000, 20_000);
+/// Number of ports by which two processes of tests are apart.
+const PORTS_BY_PROCESS: u16 = 64;
 
 /// Members of one etcd cluster. Dropping it ends them.
 #[derive(Debug)]
@@ -43,18 +51,23 @@ impl Etcd {
             skip("what needs a real etcd: there is none on the path");
             return None;
         }
-        let members = (0..n).map(|n| Member {
-            name: format!("m{n}"),
-            client: free_address(),
-            peer: free_address(),
-            process: None,
-        });
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let flags = flags.iter().map(|&flag| flag.to_owned()).collect();
-        let mut etcd = Etcd { folder, members: members.collect(), flags };
-        (0..n).for_each(|n| etcd.run(n));
-        (0..n).for_each(|n| etcd.await_listening(n));
-        Some(etcd)
+        let flags: Vec<String> = flags.iter().map(|&flag| flag.to_owned()).collect();
+        for attempt in 1.. {
+            let members = (0..n).map(|n| Member {
+                name: format!("m{n}"),
+                client: free_address(),
+                peer: free_address(),
+                process: None,
+            });
+            let folder = tempfile::tempdir().expect("a temporary folder");
+            let mut etcd = Etcd { folder, members: members.collect(), flags: flags.clone() };
+            (0..n).for_each(|n| etcd.run(n));
+            match (0..n).try_for_each(|n| etcd.await_listening(n)) {
+                Ok(()) => return Some(etcd),
+                Err(error) => assert!(attempt < N_ATTEMPTS, "{error}"),
+            }
+        }
+        unreachable!("the last attempt has returned")
     }
 
     /// URLs of the members.
@@ -106,8 +119,13 @@ impl Etcd {
     /// # Panics
     /// If it does not start.
     pub fn restart(&mut self, n: usize) {
-        self.run(n);
-        self.await_listening(n);
+        for attempt in 1.. {
+            self.run(n);
+            match self.await_listening(n) {
+                Ok(()) => return,
+                Err(error) => assert!(attempt < N_ATTEMPTS, "{error}"),
+            }
+        }
     }
 
     /// Stops a member without ending it, or lets it go on.
@@ -151,11 +169,26 @@ impl Etcd {
         format!("{}://{}", if has_tls { "https" } else { "http" }, member.client)
     }
 
-    fn await_listening(&self, n: usize) {
+    /// Waits until a member listens. An error has the end of its log.
+    fn await_listening(&mut self, n: usize) -> Result<(), String> {
+        let log = log_path(self.folder.path(), &self.members[n].name);
+        let Member { client, process, .. } = &mut self.members[n];
+        let process = process.as_mut().expect("the member was started");
         let until = Instant::now() + PATIENCE;
-        while TcpStream::connect(self.members[n].client).is_err() {
-            assert!(Instant::now() < until, "member {n} of etcd does not listen");
-            thread::sleep(Duration::from_millis(20));
+        loop {
+            let ended = process.try_wait().expect("it is a child");
+            let problem = match ended {
+                Some(status) => format!("ended: {status}"),
+                None if TcpStream::connect(*client).is_ok() => return Ok(()),
+                None if Instant::now() >= until => "does not listen".to_owned(),
+                None => {
+                    thread::sleep(Duration::from_millis(20));
+                    continue;
+                }
+            };
+            let log = std::fs::read_to_string(log).unwrap_or_default();
+            let last: Vec<&str> = log.lines().rev().take(5).collect();
+            return Err(format!("member {n} of etcd at {client} {problem}: {last:#?}"));
         }
     }
 }
@@ -172,13 +205,26 @@ impl Drop for Etcd {
 
 /// The log of a member, beside its data.
 fn log(folder: &Path, name: &str) -> Stdio {
-    let path = folder.join(format!("{name}.log"));
-    let log = std::fs::File::options().create(true).append(true).open(path);
+    let log = std::fs::File::options().create(true).append(true).open(log_path(folder, name));
     log.map_or_else(|_| Stdio::null(), Stdio::from)
 }
 
-/// An address on loopback that nobody listens at now.
+fn log_path(folder: &Path, name: &str) -> PathBuf {
+    folder.join(format!("{name}.log"))
+}
+
+/// An address on loopback that nobody listens at now, and that no other test of this process is given.
 fn free_address() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    listener.local_addr().expect("an address")
+    static N_GIVEN: AtomicU16 = AtomicU16::new(0);
+    let (first, n_ports) = PORTS;
+    let process = u16::try_from(std::process::id() % u32::from(n_ports)).expect("less than that");
+    for _ in 0..n_ports {
+        let given = N_GIVEN.fetch_add(1, Ordering::Relaxed);
+        let port = process.wrapping_mul(PORTS_BY_PROCESS).wrapping_add(given) % n_ports;
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, first + port));
+        if TcpListener::bind(address).is_ok() {
+            return address;
+        }
+    }
+    panic!("no port of {first} and the {n_ports} after it is free")
 }

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use super::Cluster;
+use super::record::Session;
 use super::step::Step;
 use super::writer::Writer;
-use crate::model::PodKey;
 use crate::model::device::assigned::AssignedDevices;
 use crate::model::volume::VolumeBindings;
+use crate::model::{Pod, PodKey};
 use crate::place::basis::{Ground, Touched};
 use crate::snapshot::{AssumptionStamp, Generation, Snapshot};
 
@@ -18,8 +19,8 @@ pub struct Committed {
     pub generation: Generation,
     /// Number of pods that were assumed.
     pub n_assumed: usize,
-    /// The pods that were nominated, in the order of their decisions.
-    pub nominated: Vec<PodKey>,
+    /// The pods that were nominated, with their uids, in the order of their decisions.
+    pub nominated: Vec<(PodKey, Arc<str>)>,
     /// The pods that were assumed, in the order of their decisions.
     pub assumed: Vec<CommittedPod>,
     /// Stamp of their assumptions.
@@ -82,6 +83,44 @@ pub enum CommitError {
     },
 }
 
+/// A decision of a session, to be carried out by another server.
+#[derive(Clone, Debug)]
+pub enum Planned {
+    /// The pod is placed on the node.
+    Assume {
+        /// The pod, without a node.
+        pod: Pod,
+        /// The node.
+        node: Arc<str>,
+    },
+    /// The pod is nominated to the node.
+    Nominate {
+        /// The pod, without a node.
+        pod: Pod,
+        /// The node.
+        node: Arc<str>,
+    },
+    /// The pod's nomination is cleared.
+    Clear {
+        /// The pod.
+        pod: PodKey,
+    },
+}
+
+impl Planned {
+    fn of(step: &Step) -> Planned {
+        match step {
+            Step::Assume { pod, node, .. } => {
+                Planned::Assume { pod: pod.without_node(), node: node.clone() }
+            }
+            Step::Nominate { pod, node, .. } => {
+                Planned::Nominate { pod: pod.without_node(), node: node.clone() }
+            }
+            Step::Clear { pod, .. } => Planned::Clear { pod: pod.clone() },
+        }
+    }
+}
+
 impl Cluster {
     /// Applies the decisions of a fork of this cluster: pods placed on it are assumed, and its nominations are made.
     ///
@@ -90,24 +129,65 @@ impl Cluster {
     /// read those; disruption budgets where pods are evicted) changed since the fork was made, or was changed on the
     /// fork by a delta, and if the pod no longer exists. Deltas of the fork are never applied here.
     pub fn commit(&self, fork: &Cluster) -> Result<Committed, CommitError> {
-        let base = fork.is_fork_of(self).ok_or(CommitError::NotAFork)?;
         // The fork is locked before its origin. No other code locks both, so a deadlock is impossible.
         let mut decided = fork.writer();
+        let mut writer = self.writer();
+        let session = self.checked(fork, &mut decided, &writer)?;
+        session.is_committed = true;
+        let steps: Vec<&Step> = session.steps().collect();
+        Ok(self.carry_out(&mut writer, steps))
+    }
+
+    /// Begins a commit of a fork of this cluster that another server carries out: checks it like [`Cluster::commit`],
+    /// and returns its decisions in order. Until [`Cluster::abandon_commit`] the fork counts as committed.
+    ///
+    /// # Errors
+    /// Those of [`Cluster::commit`].
+    pub fn begin_commit(&self, fork: &Cluster) -> Result<Vec<Planned>, CommitError> {
+        let mut decided = fork.writer();
+        let session = self.checked(fork, &mut decided, &self.writer())?;
+        session.is_committed = true;
+        Ok(session.steps().map(Planned::of).collect())
+    }
+
+    /// Takes back the beginning of a commit of this fork, which was not carried out.
+    pub fn abandon_commit(&self) {
+        if let Some(session) = self.writer().session.as_mut() {
+            session.is_committed = false;
+        }
+    }
+
+    /// The session of a fork of this cluster, if all its decisions may be applied.
+    fn checked<'s>(
+        &self,
+        fork: &Cluster,
+        decided: &'s mut Writer,
+        writer: &Writer,
+    ) -> Result<&'s mut Session, CommitError> {
+        let base = fork.is_fork_of(self).ok_or(CommitError::NotAFork)?;
         let session = decided.session.as_mut().ok_or(CommitError::NotAFork)?;
         if session.is_committed {
             return Err(CommitError::AlreadyCommitted);
         }
-        let mut writer = self.writer();
         for (step, was_pending) in session.recorded() {
-            check(step, base, &session.touched, &writer)?;
+            check(step, base, &session.touched, writer)?;
             let gone = step.placed().filter(|pod| *was_pending && !writer.knows(pod));
             if let Some(pod) = gone {
                 return Err(changed(pod.key(), step, Ground::Pod));
             }
         }
+        Ok(session)
+    }
+
+    /// Carries out steps in one generation.
+    pub(super) fn carry_out<'s>(
+        &self,
+        writer: &mut Writer,
+        steps: impl IntoIterator<Item = &'s Step> + Clone,
+    ) -> Committed {
         let stamp = AssumptionStamp::after(writer.draft.snapshot.generation);
         let (mut assumed, mut nominated) = (Vec::new(), Vec::new());
-        for step in session.steps() {
+        for step in steps.clone() {
             match step {
                 Step::Assume { pod, node, bindings, .. } => assumed.push(CommittedPod {
                     key: pod.key().clone(),
@@ -116,18 +196,17 @@ impl Cluster {
                     volumes: bindings.volumes.clone(),
                     devices: bindings.devices.clone(),
                 }),
-                Step::Nominate { pod, .. } => nominated.push(pod.key().clone()),
+                Step::Nominate { pod, .. } => {
+                    nominated.push((pod.key().clone(), pod.facts().uid.clone()));
+                }
                 Step::Clear { .. } => {}
             }
             writer.carry_out(step.clone());
         }
-        debug_assert!(
-            session.steps().filter(|s| matches!(s, Step::Assume { .. })).all(|s| writer.upholds(s)),
-            "every pod of a commit is on its node"
-        );
-        session.is_committed = true;
-        let (generation, n_assumed) = (self.publish(&mut writer), assumed.len());
-        Ok(Committed { generation, n_assumed, nominated, assumed, stamp })
+        let is_upheld = |step: &Step| !matches!(step, Step::Assume { .. }) || writer.upholds(step);
+        debug_assert!(steps.into_iter().all(is_upheld), "every pod of a commit is on its node");
+        let (generation, n_assumed) = (self.publish(writer), assumed.len());
+        Committed { generation, n_assumed, nominated, assumed, stamp }
     }
 }
 

@@ -169,6 +169,16 @@ impl<'a> Fork<'a> {
         }
     }
 
+    /// Nominates a pod, in place of an earlier nomination.
+    pub(crate) fn nominate(&mut self, pod: &Pod, node: &str) {
+        self.draft.nominate(pod, node);
+    }
+
+    /// Clears a pod's nomination, if it has one.
+    pub(crate) fn clear_nomination(&mut self, pod: &PodKey) {
+        self.draft.clear_nomination(pod);
+    }
+
     /// Takes the pod of this name off a row, with its assumed bindings; returns the pod as it was there.
     pub(crate) fn take(&mut self, row: NodeRow, pod: &PodKey) -> Option<Pod> {
         self.list();

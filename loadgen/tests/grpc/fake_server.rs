@@ -450,6 +450,13 @@ impl PlacementService for FakeServer {
         Ok(Response::new(ReceiverStream::new(receiver)))
     }
 
+    async fn reserve(
+        &self,
+        _: Request<ReserveRequest>,
+    ) -> Result<Response<ReserveResponse>, Status> {
+        Err(not_called())
+    }
+
     async fn confirm(
         &self,
         _: Request<ConfirmRequest>,

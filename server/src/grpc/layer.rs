@@ -186,7 +186,7 @@ impl Call {
             RequestName { user, method: self.method.path, id }
         });
         let (state, limit) = (self.state.clone(), self.state.max_message_bytes(self.method));
-        let delivery = self.delivery.clone();
+        let (delivery, share) = (self.delivery.clone(), self.method.share());
         async move {
             let Some(name) = name else {
                 return match routes.call(request).await {
@@ -194,8 +194,16 @@ impl Call {
                     Err(never) => match never {},
                 };
             };
+            let changes = match share {
+                Share::Reservations => true,
+                // Another server may keep reservations while this one grants.
+                Share::Grants => state.assumptions.are_made_here(),
+                Share::SomeStreams | Share::SomeRequests | Share::Nothing => false,
+            };
+            let kept_in = (&state.responses, &*state.assumptions);
+            let request = (routes, request);
             let answered =
-                idempotency::answer_once(&state.responses, name, routes, request, delivery, limit)
+                idempotency::answer_once(kept_in, (name, changes), request, delivery, limit)
                     .await?;
             if answered.is_replayed {
                 state.metrics.admission().count_replayed();

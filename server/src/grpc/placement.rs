@@ -9,12 +9,13 @@ use berth_proto::berth_v1::{
     ConfirmRequest, ConfirmResponse, ExplainRequest, ExplainResponse, ExtendRequest,
     ExtendResponse, ListAssumedRequest, ListAssumedResponse, PlaceBatchRequest, PlaceBatchResponse,
     PlaceRequest, PlaceResponse, PlaceStreamRequest, ReleaseRequest, ReleaseResponse,
+    ReserveRequest, ReserveResponse,
 };
 use tonic::{Request, Response, Status, Streaming};
 
 use super::parts::parts;
 use crate::service::State;
-use crate::service::placement::{self, assumed};
+use crate::service::placement::{self, assumed, reserve};
 
 pub(crate) struct PlacementHandler {
     state: Arc<State>,
@@ -53,6 +54,14 @@ impl PlacementService for PlacementHandler {
         self.state.check_decidable()?;
         let (call, requests) = parts(request);
         Ok(Response::new(stream::serve(self.state.clone(), call, requests)))
+    }
+
+    async fn reserve(
+        &self,
+        request: Request<ReserveRequest>,
+    ) -> Result<Response<ReserveResponse>, Status> {
+        let (call, request) = parts(request);
+        Ok(Response::new(reserve::reserve(&self.state, call, request).await?))
     }
 
     async fn confirm(

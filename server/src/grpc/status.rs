@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use berth_engine::{CommitError, EngineError, Ground, PodKey};
+use berth_engine::{CommitError, EngineError, Ground, PodKey, ReserveError};
 use tonic::metadata::MetadataValue;
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt as _};
@@ -26,6 +26,10 @@ const LEDGER_RETRY: Duration = Duration::from_secs(1);
 
 impl From<CallError> for Status {
     fn from(error: CallError) -> Status {
+        if let CallError::AtCommitter { code, message, details } = error {
+            // It is presentable there.
+            return Status::with_details(code, message, details.into());
+        }
         let message = presentable(&error.to_string());
         let mut status = Status::with_error_details(error.code(), message, details(&error));
         let elsewhere = match &error {
@@ -124,6 +128,7 @@ fn info(error: &CallError) -> Option<Info> {
         }
         CallError::Assumption(error) => assumption_info(error),
         CallError::NotCommitted(error) => commit_info(error),
+        CallError::NotReserved(error) => reserve_info(error),
         CallError::NotGranted(error) => grant_info(error),
         CallError::NotCommitter { .. } => Info::new("NOT_COMMITTER", []),
         CallError::SessionElsewhere { replica, .. } => {
@@ -137,7 +142,9 @@ fn info(error: &CallError) -> Option<Info> {
         CallError::RequestIdReused { id } => {
             Info::new("REQUEST_ID_REUSED", [("request_id", id.clone())])
         }
-        CallError::OutOfOrder { .. }
+        // Its status has its details.
+        CallError::AtCommitter { .. }
+        | CallError::OutOfOrder { .. }
         | CallError::Undecodable { .. }
         | CallError::TookTooLong { .. }
         | CallError::DeadlineExceeded
@@ -184,6 +191,15 @@ fn commit_info(error: &CommitError) -> Option<Info> {
         }
         CommitError::Changed { pod, node, ground } => pod_info("CHANGED", pod, node, Some(ground)),
         CommitError::AlreadyPlaced { pod, node } => pod_info("ALREADY_PLACED", pod, node, None),
+    }
+}
+
+fn reserve_info(error: &ReserveError) -> Option<Info> {
+    const REASON: &str = "POD_DOES_NOT_FIT";
+    match error {
+        ReserveError::DoesNotFit { pod, node, .. } => pod_info(REASON, pod, node, None),
+        ReserveError::AnotherPod { pod } => Info::new(REASON, [("pod", pod.to_string())]),
+        ReserveError::Engine(error) => engine_info(error),
     }
 }
 

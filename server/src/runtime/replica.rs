@@ -9,7 +9,7 @@ use tokio::time::MissedTickBehavior;
 use crate::clock;
 use crate::feed::position::Position;
 use crate::ledger::{LedgerError, Listed, News, Role, Term};
-use crate::service::{Follower, PREFIXES, Replicas, State};
+use crate::service::{Follower, PREFIXES, Replicas, Requests, State};
 
 /// Time until a failed attempt is repeated.
 const PAUSE: Duration = Duration::from_millis(300);
@@ -45,11 +45,16 @@ struct Work {
 
 /// Follows and commits. Runs until it is aborted; ends at once where the ledger is not shared.
 pub(super) fn follow(state: &Arc<State>) -> impl Future<Output = ()> + Send + use<> {
-    let fed = state.replicas.is_some().then(|| state.freshness.begin_restore());
+    let fed = state
+        .replicas
+        .is_some()
+        .then(|| (state.freshness.begin_restore(), Follower::new(state.assumptions.clone())));
     let state = state.clone();
     async move {
-        let (Some(mut fed), Some(replicas)) = (fed, state.replicas.clone()) else { return };
-        let follower = Arc::new(Mutex::new(Follower::new(state.assumptions.clone())));
+        let (Some((mut fed, follower)), Some(replicas)) = (fed, state.replicas.clone()) else {
+            return;
+        };
+        let follower = Arc::new(Mutex::new(follower));
         if fed.wait_for(|&is_fed| is_fed).await.is_err() {
             return;
         }
@@ -185,7 +190,13 @@ impl Work {
         self.end_lingering().await?;
         let (ledger, freshness) = (self.replicas.etcd().clone(), self.state.freshness.clone());
         let claimed = move || freshness.positions().claimed();
-        self.on_follower(move |it| it.take_over(ledger, term, claimed, clock::now())).await??;
+        let listed = self.replicas.etcd().list_all(&Requests::PREFIXES).await?.records.into_iter();
+        let requests = Requests::read(listed.map(|(key, entry)| (key, entry.value)))?;
+        let responses = self.state.responses.clone();
+        self.on_follower(move |it| {
+            it.take_over(ledger, term, claimed, (requests, &responses), clock::now())
+        })
+        .await??;
         self.replicas.set_trouble(None);
         tracing::info!(term = term.0, "this replica assumes pods for all");
         // Nothing is sent any more only if the ledger is gone.

@@ -71,7 +71,7 @@ pub(super) fn begin_restore(
         let shared = state.clone();
         let restored = tokio::task::spawn_blocking(move || {
             let _busy = shared.long_write();
-            shared.assumptions.restore(kept, clock::now());
+            shared.assumptions.restore(kept, &shared.responses, clock::now());
             shared.freshness.end_restore();
         });
         if let Err(error) = restored.await {

@@ -18,7 +18,7 @@ use crate::apiserver::event::Event;
 use crate::apiserver::leadership::Mandate;
 use crate::apiserver::status::UnscheduledReason;
 use crate::clock;
-use crate::service::{HeldPod, Written};
+use crate::service::{HeldPod, Holder, Written};
 use crate::telemetry::AttemptResult;
 
 /// Maximum number of pods whose outcome is being written: beyond it the loop waits, so that decisions are not long out
@@ -202,9 +202,8 @@ fn decide(shared: &Shared, batch: &Batch) -> (Vec<Outcome>, Written) {
     });
     let placed: Vec<HeldPod> = placed.collect();
     let user = shared.options.instance.as_str().into();
-    let now = clock::now();
-    let (_, written) =
-        shared.state.assumptions.record_all(&placed, [], (&user, Some(BIND_TTL)), now);
+    let holder = Holder { user: &user, ttl: Some(BIND_TTL), request: None };
+    let (_, written) = shared.state.assumptions.record_all(&placed, [], holder, clock::now());
     (outcomes, written)
 }
 

@@ -19,6 +19,9 @@ mod book;
 mod written;
 mod keeper;
 mod mirror;
+mod request;
+mod request_table;
+mod undoing;
 mod restore;
 mod follower;
 
@@ -40,8 +43,9 @@ use crate::ledger::{GrantError, Key};
 use crate::telemetry::{AssumptionCounts, AssumptionEnd};
 use error::AssumptionError;
 pub(crate) use follower::Follower;
-use keeper::{Ending, Keeper};
+use keeper::{Ending, Keeper, Undone};
 use record::Assumed;
+pub(crate) use request::Requests;
 pub use restore::RestoreError;
 pub(crate) use restore::{Kept, PREFIXES};
 use table::{Entry, Table};
@@ -81,6 +85,16 @@ pub(crate) struct HeldPod {
     /// Volumes and devices that its placement takes.
     pub(crate) volumes: VolumeBindings,
     pub(crate) devices: Option<Arc<AssignedDevices>>,
+}
+
+/// For whom pods are assumed.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct Holder<'h> {
+    pub(crate) user: &'h Arc<str>,
+    /// Time to live; `None` for none.
+    pub(crate) ttl: Option<Duration>,
+    /// The request, if its caller has named it.
+    pub(crate) request: Option<&'h Arc<InProgress>>,
 }
 
 /// The assumption that a request names.
@@ -189,22 +203,21 @@ impl Assumptions {
         self.made_here.subscribe()
     }
 
-    /// Records pods that were just assumed for `user`; returns the first of their tokens, which are consecutive. The caller
+    /// Records pods that were just assumed for `holder`; returns the first of their tokens, which are consecutive. The caller
     /// may hear of them once they are written.
     pub(crate) fn record(
         &self,
         pods: &[HeldPod],
-        user: &Arc<str>,
-        ttl: Option<Duration>,
+        holder: Holder<'_>,
         now: Instant,
     ) -> (u64, Written) {
         // The number alone is shared: no other data depends on its ordering.
         let first = self.next_token.fetch_add(pods.len() as u64, Ordering::Relaxed);
-        let record = || self.add_all(first, pods, user, (ttl, now));
+        let record = || self.add_all(first, pods, holder, now);
         let written = self.with_keeper(|keeper| match keeper {
             Some(keeper) => {
                 record();
-                self.keep(keeper, first, pods, (user, ttl))
+                self.keep(keeper, first, pods, holder)
             }
             None => {
                 // The term of this server has just ended.
@@ -225,8 +238,8 @@ impl Assumptions {
         &self,
         first: u64,
         pods: &[HeldPod],
-        user: &Arc<str>,
-        (ttl, now): (Option<Duration>, Instant),
+        Holder { user, ttl, .. }: Holder<'_>,
+        now: Instant,
     ) {
         let until = ttl.and_then(|ttl| now.checked_add(ttl));
         let mut table = self.table();
@@ -243,12 +256,12 @@ impl Assumptions {
         &self,
         pods: &[HeldPod],
         nominated: impl IntoIterator<Item = PodKey>,
-        (user, ttl): (&Arc<str>, Option<Duration>),
+        holder: Holder<'_>,
         now: Instant,
     ) -> (u64, Written) {
         let (first, written) = match pods.is_empty() {
             true => (0, Written::default()),
-            false => self.record(pods, user, ttl, now),
+            false => self.record(pods, holder, now),
         };
         (first, written.and(self.keep_nominations(nominated)))
     }
@@ -259,7 +272,7 @@ impl Assumptions {
         keeper: &Keeper,
         first: u64,
         pods: &[HeldPod],
-        (user, ttl): (&str, Option<Duration>),
+        Holder { user, ttl, request }: Holder<'_>,
     ) -> Written {
         let keys: Vec<PodKey> = pods.iter().map(|pod| pod.key.clone()).collect();
         let standings = self.cluster.standing_of(&keys);
@@ -271,7 +284,7 @@ impl Assumptions {
             Some(Assumed { token, pod, node, volumes, devices })
         });
         match record::split(&assumed.collect::<Vec<_>>(), user) {
-            Some(records) => keeper.add(records, ttl),
+            Some(records) => keeper.add(records, ttl, request.map(|request| &**request)),
             None => {
                 debug_assert!(false, "a pod was assumed without its object");
                 Written::broken()
@@ -374,6 +387,11 @@ impl Assumptions {
         }))
     }
 
+    /// Has the response to a named request written: then whoever decides next repeats it, too.
+    pub(crate) fn answer(&self, request: &InProgress, response: &[u8]) -> Written {
+        self.at_keeper(|keeper| keeper.answer(request, response))
+    }
+
     /// Waits until all that was changed before is written: whoever is told that an assumption is over does not find it
     /// again.
     pub(crate) fn settled(&self) -> Written {
@@ -395,7 +413,7 @@ impl Assumptions {
                 drop(table);
                 let pods: Vec<Ending> = pods.iter().cloned().map(Ending::of).collect();
                 // Nobody waits for it.
-                drop(keeper.end(&pods, AssumptionEnd::Undelivered, request));
+                drop(keeper.end(&pods, AssumptionEnd::Undelivered, request.map(Undone::of)));
                 return;
             }
             // Another server commits now, and ends the pods that have a record.

@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use berth_engine::{AssumptionStamp, Decision, Outcome, PodKey};
+use berth_engine::{AssumptionStamp, Committed, Decision, Outcome, PodKey};
 use berth_proto::berth_v1 as wire;
 use tokio::runtime::Handle;
 
 use super::access::Access;
-use super::assumptions::{HeldPod, Written, assumption};
+use super::assumptions::{HeldPod, Holder, Written, assumption};
 use super::convert::{self, Mode};
 use super::error::CallError;
 use super::response_cache::{self, InProgress};
@@ -53,8 +53,28 @@ impl AssumeTerms {
             let reason = "is not for a session, whose assumptions end with it: its commit has one";
             return Err(CallError::field(FIELD, reason));
         }
+        Ok(AssumeTerms::with(access, ttl))
+    }
+
+    /// The terms of what commits decisions to the live cluster.
+    ///
+    /// # Errors
+    /// A time to live that is too long.
+    pub(crate) fn of_commit(
+        state: &State,
+        access: &Access,
+        assume_ttl_ms: Option<u64>,
+    ) -> Result<AssumeTerms, CallError> {
+        Ok(AssumeTerms::with(access, state.assumptions.ttl("assume_ttl_ms", assume_ttl_ms)?))
+    }
+
+    fn with(access: &Access, ttl: Option<Duration>) -> AssumeTerms {
         let user = access.caller().user.clone();
-        Ok(AssumeTerms { user, ttl, request: response_cache::in_progress() })
+        AssumeTerms { user, ttl, request: response_cache::in_progress() }
+    }
+
+    fn holder(&self) -> Holder<'_> {
+        Holder { user: &self.user, ttl: self.ttl, request: self.request.as_ref() }
     }
 }
 
@@ -108,37 +128,76 @@ impl Held {
             Outcome::Placed(placement) => Some((decision, placement, placement.stamp?)),
             Outcome::Unschedulable(_) | Outcome::Gated { .. } => None,
         });
-        let (mut next, mut written) = (None, Written::default());
-        let pods = if target.is_hypothetical() {
+        if target.is_hypothetical() {
             let pod =
                 |(decision, ..): (&Decision, _, _)| (decision.pod.clone(), decision.uid.clone());
-            Pods::InSession(assumed.map(pod).collect())
-        } else {
-            let held = assumed.map(|(decision, placement, stamp)| HeldPod {
-                key: decision.pod.clone(),
-                stamp,
-                volumes: placement.volumes.clone(),
-                devices: placement.devices.clone(),
-            });
-            let held: Vec<HeldPod> = held.collect();
-            let keys = nominated.iter().map(|(key, _)| key.clone());
-            let first;
-            (first, written) =
-                state.assumptions.record_all(&held, keys, (&terms.user, terms.ttl), now);
-            next = Some((first, terms.ttl));
-            let pods = held.into_iter().zip(first..);
-            Pods::Live(pods.map(|(pod, token)| (pod.key, token, pod.stamp)).collect())
-        };
-        let changes = Changes {
-            state: state.clone(),
-            target,
-            pods,
-            nominated,
-            request: terms.request.clone(),
-        };
+            let pods = Pods::InSession(assumed.map(pod).collect());
+            let written = Written::default();
+            return Held::guard(state, target, terms, (pods, nominated), (None, written));
+        }
+        let held = assumed.map(|(decision, placement, stamp)| HeldPod {
+            key: decision.pod.clone(),
+            stamp,
+            volumes: placement.volumes.clone(),
+            devices: placement.devices.clone(),
+        });
+        Held::of_live(state, target, terms, held.collect(), nominated, now)
+    }
+
+    /// Records and guards what a commit to the live cluster has assumed and nominated.
+    pub(crate) fn of_commit(
+        state: &Arc<State>,
+        terms: &AssumeTerms,
+        committed: &Committed,
+        now: Instant,
+    ) -> Held {
+        let held = committed.assumed.iter().map(|pod| HeldPod {
+            key: pod.key.clone(),
+            stamp: committed.stamp,
+            volumes: pod.volumes.clone(),
+            devices: pod.devices.clone(),
+        });
+        let (target, nominated) =
+            (Target::Live(state.cluster.clone()), committed.nominated.clone());
+        Held::of_live(state, target, terms, held.collect(), nominated, now)
+    }
+
+    fn of_live(
+        state: &Arc<State>,
+        target: Target,
+        terms: &AssumeTerms,
+        held: Vec<HeldPod>,
+        nominated: Vec<(PodKey, Arc<str>)>,
+        now: Instant,
+    ) -> Held {
+        let keys = nominated.iter().map(|(key, _)| key.clone());
+        let (first, written) = state.assumptions.record_all(&held, keys, terms.holder(), now);
+        let pods = held.into_iter().zip(first..);
+        let pods = Pods::Live(pods.map(|(pod, token)| (pod.key, token, pod.stamp)).collect());
+        let next = Some((first, terms.ttl));
+        Held::guard(state, target, terms, (pods, nominated), (next, written))
+    }
+
+    fn guard(
+        state: &Arc<State>,
+        target: Target,
+        terms: &AssumeTerms,
+        (pods, nominated): (Pods, Vec<(PodKey, Arc<str>)>),
+        (next, written): (Option<(u64, Option<Duration>)>, Written),
+    ) -> Held {
+        let (state, request) = (state.clone(), terms.request.clone());
+        let changes = Changes { state, target, pods, nominated, request };
         let has_changed = changes.n_pods() > 0;
         let undelivered = has_changed.then(|| Undelivered { changes: Some(changes), written });
         Held { undelivered, next }
+    }
+
+    /// The assumption of the next assumed pod; `None` in a session.
+    pub(crate) fn next(&mut self) -> Option<wire::Assumption> {
+        let (token, ttl) = self.next.as_mut()?;
+        let next = assumption(*token, *ttl);
+        *token += 1;
+        Some(next)
     }
 
     /// Writes the assumption into the decision of an assumed pod. Called for all decisions, in order.
@@ -146,9 +205,8 @@ impl Held {
         let Some(wire::decision::Outcome::Placement(placement)) = &mut decision.outcome else {
             return;
         };
-        if let Some((token, ttl)) = self.next.as_mut().filter(|_| placement.assumed) {
-            placement.assumption = Some(assumption(*token, *ttl));
-            *token += 1;
+        if placement.assumed {
+            placement.assumption = self.next();
         }
     }
 
@@ -274,6 +332,12 @@ impl Delivery {
             Some(held) => std::mem::take(&mut *held.lock().unwrap_or_else(PoisonError::into_inner)),
             None => Vec::new(),
         }
+    }
+
+    /// Whether a response has changed something.
+    pub(crate) fn has_changes(&self) -> bool {
+        let held = self.0.as_ref().map(|held| held.lock().unwrap_or_else(PoisonError::into_inner));
+        held.is_some_and(|held| !held.is_empty())
     }
 
     /// Records that the response was delivered.

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use berth_engine::{CommitError, EngineError, ModelError};
+use berth_engine::{CommitError, EngineError, ModelError, ReserveError};
 use berth_proto::berth_v1::PlaceError;
-use tonic::Code;
+use tonic::{Code, Status};
 
 use super::assumptions::error::AssumptionError;
 use crate::admission::{AdmissionError, Overloaded};
@@ -134,6 +134,19 @@ pub(crate) enum CallError {
     /// A call about an assumption that is over, or is not the one that the caller means.
     #[error(transparent)]
     Assumption(#[from] AssumptionError),
+    /// Decisions that were made before, of which one does not hold.
+    #[error(transparent)]
+    NotReserved(ReserveError),
+    /// The replica that decides has refused what this one has asked of it.
+    #[error("{message}")]
+    AtCommitter {
+        /// Its status.
+        code: Code,
+        /// Its message.
+        message: String,
+        /// Its `google.rpc.Status`, encoded.
+        details: Vec<u8>,
+    },
     /// Another replica decides this, or nobody does now.
     #[error("{}", not_committer(committer.as_deref()))]
     NotCommitter {
@@ -182,6 +195,25 @@ impl From<ChangeError> for CallError {
 impl From<ModelError> for CallError {
     fn from(error: ModelError) -> CallError {
         CallError::Engine(EngineError::Model(error))
+    }
+}
+
+impl From<ReserveError> for CallError {
+    fn from(error: ReserveError) -> CallError {
+        match error {
+            ReserveError::Engine(error) => error.into(),
+            ReserveError::AnotherPod { .. } | ReserveError::DoesNotFit { .. } => {
+                CallError::NotReserved(error)
+            }
+        }
+    }
+}
+
+impl From<Status> for CallError {
+    /// What the replica that decides has answered.
+    fn from(status: Status) -> CallError {
+        let (message, details) = (status.message().to_owned(), status.details().to_vec());
+        CallError::AtCommitter { code: status.code(), message, details }
     }
 }
 
@@ -252,7 +284,8 @@ impl CallError {
                 | AssumptionError::OtherPod { .. }
                 | AssumptionError::Reported { .. },
             ) => Code::FailedPrecondition,
-            CallError::NotCommitted(_) => Code::FailedPrecondition,
+            CallError::NotCommitted(_) | CallError::NotReserved(_) => Code::FailedPrecondition,
+            CallError::AtCommitter { code, .. } => *code,
             CallError::NotGranted(error) => match error {
                 GrantError::Request(_) => Code::InvalidArgument,
                 GrantError::Contradicted(_) => Code::FailedPrecondition,
@@ -309,6 +342,8 @@ impl CallError {
             | CallError::SessionTooLarge { .. }
             | CallError::Assumption(_)
             | CallError::NotCommitted(_)
+            | CallError::NotReserved(_)
+            | CallError::AtCommitter { .. }
             | CallError::NotGranted(_)
             | CallError::Auth(_)
             | CallError::Overloaded(_)

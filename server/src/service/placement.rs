@@ -4,6 +4,7 @@ pub(crate) mod batch;
 pub(crate) mod cost;
 pub(crate) mod entries;
 pub(crate) mod gang;
+pub(crate) mod reserve;
 pub(crate) mod assumed;
 
 use std::collections::HashSet;

@@ -11,7 +11,9 @@ use crate::ledger::{Etcd, Replica, Revision, Role};
 #[derive(Debug)]
 pub(crate) struct Replicas {
     etcd: Arc<Etcd>,
-    /// The last commit that the cluster has.
+    /// Whether this server decides what is assumed: its cluster then has its own commits before they are written.
+    decides: watch::Receiver<bool>,
+    /// The last commit that the cluster has of those that others made.
     applied: watch::Sender<Revision>,
     view: Mutex<View>,
 }
@@ -28,8 +30,8 @@ struct View {
 }
 
 impl Replicas {
-    pub(crate) fn new(etcd: Arc<Etcd>) -> Replicas {
-        Replicas { etcd, applied: watch::Sender::default(), view: Mutex::default() }
+    pub(crate) fn new(etcd: Arc<Etcd>, decides: watch::Receiver<bool>) -> Replicas {
+        Replicas { etcd, decides, applied: watch::Sender::default(), view: Mutex::default() }
     }
 
     /// The ledger that they share.
@@ -58,20 +60,20 @@ impl Replicas {
     /// The last commit whose reservations the cluster has.
     pub(crate) fn applied(&self) -> Revision {
         let applied = *self.applied.borrow();
-        match self.role() {
-            // It applies what it decides before it commits that.
-            Role::Committer { .. } => applied.max(self.etcd.committed()),
-            Role::Unknown | Role::Follower { .. } | Role::Elected | Role::Resigned => applied,
+        // A committer that does not decide yet knows its predecessor's last commit before it has read it.
+        match *self.decides.borrow() {
+            true => applied.max(self.etcd.committed()),
+            false => applied,
         }
     }
 
     /// Waits until the cluster has a commit.
     pub(crate) async fn await_applied(&self, revision: Revision) {
-        let (mut applied, mut role) = (self.applied.subscribe(), self.etcd.role());
+        let (mut applied, mut decides) = (self.applied.subscribe(), self.decides.clone());
         while self.applied() < revision {
             let is_open = tokio::select! {
                 changed = applied.changed() => changed.is_ok(),
-                changed = role.changed() => changed.is_ok(),
+                changed = decides.changed() => changed.is_ok(),
             };
             if !is_open {
                 return;
@@ -127,5 +129,57 @@ impl Replicas {
     fn view(&self) -> MutexGuard<'_, View> {
         // Plain values: a panic elsewhere leaves nothing half done.
         self.view.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+    use crate::ledger::{Bounds, EtcdOptions, Key, Ledger as _, Transaction};
+
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    fn start(etcd: &berth_testing::etcd::Etcd, name: &str) -> Arc<Etcd> {
+        let (endpoints, name) = (etcd.endpoints(), name.to_owned());
+        let options = EtcdOptions { endpoints, name, ..EtcdOptions::default() };
+        Arc::new(Etcd::start(&options, || Revision(0), Bounds::default()).unwrap())
+    }
+
+    fn await_committing(replica: &Etcd) {
+        let until = Instant::now() + PATIENCE;
+        while !replica.role().borrow().is_committer() {
+            assert!(Instant::now() < until, "`{}` does not commit", replica.replica().name);
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    #[test]
+    fn a_committer_has_not_applied_what_it_has_only_heard_of() {
+        let Some(etcd) = berth_testing::etcd::Etcd::start(1, &[]) else { return };
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let _entered = runtime.enter();
+        let first = start(&etcd, "first");
+        await_committing(&first);
+        let key = Key::volume("v");
+        let write =
+            Transaction { writes: vec![(key, Some(b"x".to_vec()))], ..Transaction::default() };
+        let revision = first.commit(write).unwrap();
+        let second = start(&etcd, "second");
+        first.resign();
+        await_committing(&second);
+        assert_eq!(second.committed(), revision, "it knows the last commit");
+        let (decides, is_deciding) = watch::channel(false);
+        let replicas = Replicas::new(second, is_deciding);
+        assert_eq!(replicas.applied(), Revision(0));
+        let mut waiting = Box::pin(replicas.await_applied(revision));
+        let pause = Duration::from_millis(50);
+        let waited = runtime.block_on(async { tokio::time::timeout(pause, &mut waiting).await });
+        assert!(waited.is_err(), "a read waits");
+        decides.send_replace(true);
+        let patience = tokio::time::timeout(PATIENCE, waiting);
+        runtime.block_on(patience).expect("the read is answered");
+        assert_eq!(replicas.applied(), revision);
     }
 }

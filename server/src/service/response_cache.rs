@@ -4,9 +4,10 @@
 //!
 //! Only `OK` is remembered: a call with any other status has changed nothing, so a retry does no harm.
 //!
-//! The cache is in memory and does not survive a restart. Neither does the state that its responses describe, except
-//! what is in the ledger. Grants compare and swap on what the caller knew before, so a repeated request grants again what
-//! is held already, or names the holder. A repeated request to assume a pod is told that the pod is on a node already.
+//! The cache is in memory. What has changed something is also in the ledger, if there is one (`assumptions/request.rs`), and
+//! the next server that decides takes it over. A grant is in the ledger before its response is: it compares and swaps on
+//! what the caller knew before, so a request that is repeated in between grants again what is held already, or names the
+//! holder.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hasher as _};
@@ -20,10 +21,10 @@ use super::error::CallError;
 use crate::clock;
 
 /// How long a response is remembered.
-const MAX_AGE: Duration = Duration::from_secs(5 * 60);
+pub(crate) const MAX_AGE: Duration = Duration::from_secs(5 * 60);
 /// Maximum number of remembered responses, and of their bytes with their names; the oldest are dropped.
-const MAX_ANSWERS: usize = 100_000;
-const MAX_BYTES: usize = 64 << 20;
+pub(crate) const MAX_ANSWERS: usize = 100_000;
+pub(crate) const MAX_BYTES: usize = 64 << 20;
 /// Approximate memory of a response besides its bytes and its name.
 const OVERHEAD_BYTES: usize = 300;
 /// Key of a request in the cache.
@@ -65,7 +66,15 @@ enum Outcome {
 }
 
 /// Digest of a request. 128 bits suffice: a caller that makes two of its own requests collide harms nobody else.
-type Digest = [u64; 2];
+pub(crate) type Digest = [u64; 2];
+
+/// A request whose response is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Answered {
+    pub(crate) name: RequestName,
+    pub(crate) digest: Digest,
+    pub(crate) response: Bytes,
+}
 
 /// How a request with an id is to be handled.
 pub(crate) enum Claim {
@@ -107,14 +116,37 @@ impl ResponseCache {
                     Some(entry) if entry.digest != digest => {
                         return Err(CallError::RequestIdReused { id: name.id.to_string() });
                     }
-                    Some(Entry { outcome: Outcome::Known(answer), .. }) => {
-                        return Ok(Claim::Again(answer.clone()));
+                    Some(Entry { outcome: Outcome::Known(response), .. }) => {
+                        return Ok(Claim::Again(response.clone()));
                     }
                     Some(Entry { outcome: Outcome::InProgress(over), .. }) => over.clone(),
                 }
             };
             // Nothing is ever sent: the wait ends when the sender is dropped.
             while over.changed().await.is_ok() {}
+        }
+    }
+
+    /// Begins a request that another server has not finished: a retry waits until its changes are undone. `None` if the
+    /// name is in use.
+    pub(crate) fn begin_again(
+        self: &Arc<Self>,
+        name: RequestName,
+        digest: Digest,
+    ) -> Option<InProgress> {
+        let mut table = self.table();
+        let is_free = !table.entries.contains_key(&name);
+        is_free.then(|| self.begin(&mut table, name, digest))
+    }
+
+    /// Takes over what the ledger has, in place of what this server has remembered: others may have answered since.
+    pub(crate) fn restore(&self, answered: Vec<Answered>, now: Instant) {
+        let mut table = self.table();
+        while !table.order.is_empty() {
+            table.forget_oldest();
+        }
+        for Answered { name, digest, response } in answered {
+            table.remember(&name, digest, response, now);
         }
     }
 
@@ -143,11 +175,19 @@ pub(crate) struct InProgress {
 }
 
 impl InProgress {
-    pub(crate) fn remember(&self, answer: &[u8]) {
+    pub(crate) fn name(&self) -> &RequestName {
+        &self.name
+    }
+
+    pub(crate) fn digest(&self) -> Digest {
+        self.digest
+    }
+
+    pub(crate) fn remember(&self, response: &[u8]) {
         // A copy, since the original is in a larger buffer.
-        let answer = Bytes::copy_from_slice(answer);
+        let response = Bytes::copy_from_slice(response);
         let mut table = self.answers.table();
-        table.remember(&self.name, self.digest, answer, clock::now());
+        table.remember(&self.name, self.digest, response, clock::now());
     }
 }
 
@@ -162,9 +202,9 @@ impl Drop for InProgress {
 }
 
 impl Table {
-    fn remember(&mut self, name: &RequestName, digest: Digest, answer: Bytes, now: Instant) {
-        self.n_bytes += n_bytes(name, &answer);
-        let entry = Entry { digest, outcome: Outcome::Known(answer) };
+    fn remember(&mut self, name: &RequestName, digest: Digest, response: Bytes, now: Instant) {
+        self.n_bytes += n_bytes(name, &response);
+        let entry = Entry { digest, outcome: Outcome::Known(response) };
         self.entries.insert(name.clone(), entry);
         self.order.push_back((now, name.clone()));
         while self.order.len() > MAX_ANSWERS || self.n_bytes > MAX_BYTES {
@@ -181,8 +221,8 @@ impl Table {
 
     fn forget_oldest(&mut self) {
         let Some((_, name)) = self.order.pop_front() else { return };
-        if let Some(Entry { outcome: Outcome::Known(answer), .. }) = self.entries.remove(&name) {
-            self.n_bytes -= n_bytes(&name, &answer);
+        if let Some(Entry { outcome: Outcome::Known(response), .. }) = self.entries.remove(&name) {
+            self.n_bytes -= n_bytes(&name, &response);
         }
     }
 }
@@ -262,6 +302,32 @@ mod tests {
         second.remember(b"yes");
         drop(second);
         assert!(matches!(third.await, Ok(Claim::Again(again)) if again == "yes"));
+    }
+
+    #[tokio::test]
+    async fn what_the_ledger_has_replaces_what_was_remembered() {
+        let answers = Arc::new(ResponseCache::default());
+        let Ok(Claim::First(first)) = answers.claim(name("old"), [b"q", b""]).await else {
+            panic!("this is the first request")
+        };
+        first.remember(b"yes");
+        drop(first);
+        let undone = answers.begin_again(name("undone"), digest([b"q", b""])).unwrap();
+        assert!(answers.begin_again(name("undone"), [0, 0]).is_none());
+        let response = Bytes::from_static(b"theirs");
+        let digest = digest([b"q", b""]);
+        answers.restore(vec![Answered { name: name("new"), digest, response }], clock::now());
+        assert!(is_first(&answers, "old", b"q").await);
+        let again = answers.claim(name("new"), [b"q", b""]).await;
+        assert!(matches!(again, Ok(Claim::Again(again)) if again == "theirs"));
+        let mut retry = Box::pin(answers.claim(name("undone"), [b"q", b""]));
+        poll_fn(|cx| {
+            assert!(retry.as_mut().poll(cx).is_pending());
+            Poll::Ready(())
+        })
+        .await;
+        drop(undone);
+        assert!(matches!(retry.await, Ok(Claim::First(_))));
     }
 
     #[test]

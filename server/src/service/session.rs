@@ -1,10 +1,10 @@
 //! What-if sessions: a fork of the live cluster that one user changes, queries and commits.
 
-use std::sync::Arc;
-use std::time::Duration;
+mod elsewhere;
 
-use berth_engine as engine;
-use berth_engine::Committed;
+use std::sync::Arc;
+
+use berth_engine::{Committed, CommittedPod};
 use berth_proto::berth_v1 as wire;
 use berth_proto::berth_v1::{
     SessionServiceApplyRequest, SessionServiceApplyResponse, SessionServiceCloseRequest,
@@ -14,13 +14,14 @@ use berth_proto::berth_v1::{
 
 use prost::Message;
 
-use super::assumptions::{HeldPod, Written, assumption};
 use super::cluster::delta;
 use super::session_table::InUse;
 use crate::clock;
 use crate::service::admission::{self, AdmittedChanges};
 use crate::service::convert::{self, saturate};
-use crate::service::{Access, CallContext, CallError, Cancel, State};
+use crate::service::{
+    Access, AssumeTerms, CallContext, CallError, Cancel, Guarded, Held, State, Undelivered,
+};
 
 /// Opens a session.
 ///
@@ -98,75 +99,62 @@ pub(crate) async fn apply(
     })
 }
 
-/// Commits a session to the live cluster, whole or not at all.
+/// Commits a session to the live cluster, whole or not at all. Where another replica decides, it carries out what the
+/// session has decided.
 ///
 /// # Errors
-/// An unknown session, a server that drains, [`CallError::NotCommitted`].
+/// An unknown session, a server that drains, [`CallError::NotCommitted`]; [`CallError::AtCommitter`] and
+/// [`CallError::NotCommitter`] where another replica decides.
 pub(crate) async fn commit(
     state: &Arc<State>,
     call: CallContext,
     request: SessionServiceCommitRequest,
 ) -> Result<SessionServiceCommitResponse, CallError> {
     let session = find(state, &call.access, &request.session_id)?;
-    let ttl = state.assumptions.ttl("assume_ttl_ms", request.assume_ttl_ms)?;
+    let terms = AssumeTerms::of_commit(state, &call.access, request.assume_ttl_ms)?;
     state.check_not_draining()?;
-    state.check_commits_here()?;
+    if !state.assumptions.are_made_here() {
+        return elsewhere::commit(state, &call, session, request).await;
+    }
     let shared = state.clone();
-    let user = call.access.caller().user.clone();
-    let assumptions = state.assumptions.clone();
     let commit = move |_: &Cancel| {
         let _busy = shared.long_write();
         let committed = shared.cluster.commit(session.cluster());
         shared.metrics.sessions().count_commit(committed.is_ok());
-        Ok::<_, CallError>(committed_response(
-            &shared,
-            committed.map_err(CallError::NotCommitted)?,
-            &user,
-            ttl,
-        ))
+        let committed = committed.map_err(CallError::NotCommitted)?;
+        Ok::<_, CallError>(answer(&shared, &terms, committed))
     };
-    let (response, held, written) = state.pool.run(call.deadline, commit).await??;
+    let (response, undelivered) = state.pool.run(call.deadline, commit).await??;
     // Assumptions that are not written are given back. The session stays committed: it cannot be committed again.
-    written.await.inspect_err(|_| assumptions.give_back(&held, None))?;
+    let undelivered = Undelivered::written(undelivered).await?;
+    call.delivery.hold(undelivered);
     Ok(response)
 }
 
-/// The response to a commit, the pods that it has assumed, and whether they are written.
-type Answer =
-    (SessionServiceCommitResponse, Vec<(engine::PodKey, u64, engine::AssumptionStamp)>, Written);
-
 /// Records the assumptions of a commit, whose time begins now.
-fn committed_response(
-    state: &State,
+fn answer(
+    state: &Arc<State>,
+    terms: &AssumeTerms,
     committed: Committed,
-    user: &Arc<str>,
-    ttl: Option<Duration>,
-) -> Answer {
-    let Committed { generation, n_assumed, nominated, assumed, stamp } = committed;
-    let held = assumed.iter().map(|pod| HeldPod {
-        key: pod.key.clone(),
-        stamp,
-        volumes: pod.volumes.clone(),
-        devices: pod.devices.clone(),
-    });
-    let held: Vec<HeldPod> = held.collect();
-    let n_nominated = nominated.len();
-    let (first, written) =
-        state.assumptions.record_all(&held, nominated, (user, ttl), clock::now());
-    let held = held.into_iter().zip(first..).map(|(pod, token)| (pod.key, token, pod.stamp));
-    let held = held.collect();
-    let pod = |(pod, token): (engine::CommittedPod, u64)| wire::CommittedPod {
+) -> Guarded<SessionServiceCommitResponse> {
+    let mut held = Held::of_commit(state, terms, &committed, clock::now());
+    let response = SessionServiceCommitResponse {
+        generation: committed.generation.get(),
+        n_assumed_pods: saturate(committed.n_assumed),
+        n_nominated_pods: saturate(committed.nominated.len()),
+        assumed_pods: committed_pods(committed.assumed, &mut held),
+    };
+    (response, held.undelivered)
+}
+
+/// The pods of a commit, with their assumptions.
+pub(crate) fn committed_pods(pods: Vec<CommittedPod>, held: &mut Held) -> Vec<wire::CommittedPod> {
+    let pod = |pod: CommittedPod| wire::CommittedPod {
         pod: Some(convert::pod_key(&pod.key, &pod.uid)),
         node_name: pod.node.to_string(),
-        assumption: Some(assumption(token, ttl)),
+        assumption: held.next(),
     };
-    let response = SessionServiceCommitResponse {
-        generation: generation.get(),
-        n_assumed_pods: saturate(n_assumed),
-        n_nominated_pods: saturate(n_nominated),
-        assumed_pods: assumed.into_iter().zip(first..).map(pod).collect(),
-    };
-    (response, held, written)
+    pods.into_iter().map(pod).collect()
 }
 
 /// Closes a session.

@@ -205,7 +205,7 @@ impl State {
     /// Replaces the ledger by one that other servers share.
     pub(crate) fn with_replicas(self, etcd: Arc<Etcd>, peers: Arc<Peers>) -> State {
         let sessions = self.sessions.at(&etcd.replica().name, clock::unix_micros());
-        let replicas = Some(Arc::new(Replicas::new(etcd.clone())));
+        let replicas = Some(Arc::new(Replicas::new(etcd.clone(), self.assumptions.made_here())));
         let grants = Arc::new(Grants::new(etcd));
         State { sessions, replicas, peers, grants, ..self }
     }

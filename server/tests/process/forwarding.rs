@@ -10,8 +10,9 @@ use std::time::{Duration, Instant};
 use berth_proto::berth_v1::decision::Outcome;
 use berth_proto::berth_v1::session_service_client::SessionServiceClient;
 use berth_proto::berth_v1::{
-    ConfirmRequest, Decision, ListAssumedRequest, PlaceMode, PlaceRequest, PlaceResult,
-    PlaceStreamRequest, PodKey, ReleaseRequest, SessionServiceOpenRequest, place_result,
+    ConfirmRequest, Decision, ListAssumedRequest, PlaceBatchRequest, PlaceMode, PlaceRequest,
+    PlaceResult, PlaceStreamRequest, PodKey, ReleaseRequest, SessionServiceCommitRequest,
+    SessionServiceCommitResponse, SessionServiceOpenRequest, place_result,
 };
 use berth_proto::core_v1;
 use berth_testing::etcd::Etcd;
@@ -60,11 +61,13 @@ fn small(name: &str) -> core_v1::Pod {
 async fn reserve_one(client: &mut Client, name: &str) -> (u64, String) {
     let until = Instant::now() + PATIENCE;
     loop {
-        let request = PlaceRequest {
+        let mut request = Request::new(PlaceRequest {
             pod: Some(Box::new(small(name))),
             mode: PlaceMode::Assume.into(),
             ..PlaceRequest::default()
-        };
+        });
+        // Without a name, one whose outcome is in doubt could not be repeated.
+        request.metadata_mut().insert("berth-request-id", name.parse().unwrap());
         match client.place(request).await {
             Ok(response) => {
                 let revision = response.metadata().get("berth-ledger-revision").unwrap();
@@ -218,8 +221,155 @@ async fn a_session_is_used_through_any_replica_and_lost_with_its_own() {
     replicas[0].client.place(place(&ids[1])).await.unwrap();
 }
 
+/// Opens a session at a replica, and places so many pods in it; returns its id.
+async fn session_with(replica: &mut Replica, name: &str, n_pods: u32) -> String {
+    let mut sessions = SessionServiceClient::connect(replica.served.url.clone()).await.unwrap();
+    let opened = sessions.open(SessionServiceOpenRequest {}).await.unwrap().into_inner();
+    let request = PlaceBatchRequest {
+        entries: vec![entry(name, n_pods)],
+        mode: PlaceMode::Assume.into(),
+        session_id: opened.session_id.clone(),
+        ..PlaceBatchRequest::default()
+    };
+    let placed = replica.client.place_batch(request).await.unwrap().into_inner();
+    let is_placed = |it: &PlaceResult| match &it.result {
+        Some(place_result::Result::Decision(it)) => {
+            matches!(it.outcome, Some(Outcome::Placement(_)))
+        }
+        _ => false,
+    };
+    assert!(placed.results.iter().all(is_placed));
+    opened.session_id
+}
+
+/// Commits a session, as soon as its replica has told the others where it is, and some replica commits.
+async fn commit(
+    replica: &Replica,
+    session_id: &str,
+) -> Result<tonic::Response<SessionServiceCommitResponse>, tonic::Status> {
+    let mut sessions = SessionServiceClient::connect(replica.served.url.clone()).await.unwrap();
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let request =
+            SessionServiceCommitRequest { session_id: session_id.to_owned(), assume_ttl_ms: None };
+        let answered = sessions.commit(request).await;
+        let is_early = answered.as_ref().is_err_and(|status| {
+            let info = status.get_details_error_info();
+            status.code() == Code::Unavailable || info.is_some_and(|it| it.reason == "SESSION_LOST")
+        });
+        if !is_early || Instant::now() >= until {
+            return answered;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_is_committed_wherever_it_is_and_once() {
+    let Some(etcd) = Etcd::start(1, &[]) else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let cluster = cluster(directory.path());
+    let mut replicas = Vec::new();
+    for n in 0..N_SERVERS {
+        let mut replica = start(&etcd, &cluster, &format!("r{n}")).await;
+        listed(&mut replica.client).await;
+        replicas.push(replica);
+    }
+    reserve_one(&mut replicas[0].client, "first").await;
+    for n in 0..N_SERVERS {
+        let session_id = session_with(&mut replicas[n], &format!("s{n}"), 3).await;
+        let at = (n + 1) % N_SERVERS;
+        let committed = commit(&replicas[at], &session_id).await.unwrap();
+        let revision = committed.metadata().get("berth-ledger-revision").unwrap();
+        let revision = revision.to_str().unwrap().to_owned();
+        let committed = committed.into_inner();
+        assert_eq!(committed.n_assumed_pods, 3);
+        let told: BTreeMap<_, _> = committed
+            .assumed_pods
+            .into_iter()
+            .map(|it| ((it.pod.unwrap().name, it.assumption.unwrap().token), it.node_name))
+            .collect();
+        for replica in &mut replicas {
+            let found = listed_at(&mut replica.client, &revision).await;
+            assert!(told.iter().all(|(pod, node)| found.get(pod) == Some(node)), "{found:?}");
+        }
+        let again = commit(&replicas[at], &session_id).await.unwrap_err();
+        assert_eq!(again.get_details_error_info().expect("a reason").reason, "ALREADY_COMMITTED");
+    }
+    // Of sessions that have the same room one is committed.
+    let mut ids = Vec::new();
+    for (n, replica) in replicas.iter_mut().enumerate() {
+        ids.push(session_with(replica, &format!("large{n}"), 150).await);
+    }
+    let mut n_committed = 0;
+    for session_id in ids {
+        match commit(&replicas[0], &session_id).await {
+            Ok(_) => n_committed += 1,
+            Err(status) => {
+                assert_eq!(status.code(), Code::FailedPrecondition, "{status:?}");
+                let info = status.get_details_error_info().expect("a reason");
+                assert!(["CHANGED", "POD_DOES_NOT_FIT"].contains(&&*info.reason), "{info:?}");
+            }
+        }
+    }
+    assert_eq!(n_committed, 1);
+}
+
 /// The connections that clients use now.
 type Connections = Arc<Mutex<Vec<Client>>>;
+
+/// One of the replicas.
+fn any(connections: &Connections, chance: &mut Chance) -> Client {
+    let n = usize::try_from(chance.below(N_SERVERS as u64)).unwrap();
+    connections.lock().unwrap()[n].clone()
+}
+
+/// Part of the name of each pod that a named request reserves.
+const NAMED: &str = "-named";
+
+/// Makes a named request again and again until it is answered, and once more after that; returns what it has reserved, and
+/// how often it was refused.
+async fn reserve_named(
+    connections: &Connections,
+    name: &str,
+    chance: &mut Chance,
+) -> (Vec<((String, u64), String)>, usize) {
+    let (until, mut answered, mut n_refused) = (Instant::now() + PATIENCE, None, 0);
+    loop {
+        let mut request = Request::new(PlaceBatchRequest {
+            entries: vec![entry(name, 3)],
+            mode: PlaceMode::Assume.into(),
+            assume_ttl_ms: Some(0),
+            ..PlaceBatchRequest::default()
+        });
+        request.metadata_mut().insert("berth-request-id", name.parse().unwrap());
+        match any(connections, chance).place_batch(request).await {
+            Ok(response) => {
+                let results = response.into_inner().results;
+                let is_decision =
+                    |it: &PlaceResult| matches!(it.result, Some(place_result::Result::Decision(_)));
+                assert!(results.iter().all(is_decision), "carried out twice: {results:?}");
+                let reserved = reserved(results);
+                match answered.replace(reserved.clone()) {
+                    None => {}
+                    Some(before) => {
+                        assert_eq!(reserved, before, "the response is repeated");
+                        return (reserved, n_refused);
+                    }
+                }
+            }
+            Err(status) => {
+                n_refused += 1;
+                let is_passing = matches!(
+                    status.code(),
+                    Code::Unavailable | Code::Cancelled | Code::Unknown | Code::DeadlineExceeded
+                );
+                assert!(is_passing && Instant::now() < until, "{status:?}");
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        }
+    }
+}
 
 /// Makes requests to any of the replicas until it is told to stop; counts those that were refused.
 async fn work(
@@ -234,12 +384,9 @@ async fn work(
         if stop.load(Ordering::Relaxed) {
             break;
         }
-        let mut client = {
-            let n = usize::try_from(chance.below(N_SERVERS as u64)).unwrap();
-            connections.lock().unwrap()[n].clone()
-        };
+        let mut client = any(&connections, &mut chance);
         let working = async {
-            match chance.below(2) {
+            match chance.below(3) {
                 0 => match reserve(&mut client, &format!("{prefix}-{n}"), &mut chance).await {
                     Ok(results) => {
                         told.lock().unwrap().held.extend(reserved(results));
@@ -247,6 +394,13 @@ async fn work(
                     }
                     Err(error) => Err(error),
                 },
+                1 => {
+                    let name = format!("{prefix}-{n}{NAMED}");
+                    let (reserved, n) = reserve_named(&connections, &name, &mut chance).await;
+                    n_refused += n;
+                    told.lock().unwrap().held.extend(reserved);
+                    Ok(())
+                }
                 _ => change(&mut client, &told, &mut chance).await,
             }
         };
@@ -300,6 +454,10 @@ async fn check(
     for (reservation, node) in &told.held {
         assert_eq!(found.get(reservation), Some(node), "{reservation:?} in round {round}");
     }
+    let is_untold = |it: &&(String, u64)| {
+        it.0.contains(NAMED) && !told.held.contains_key(it) && !told.in_doubt.contains_key(it)
+    };
+    assert_eq!(found.keys().find(is_untold), None, "a named request was carried out twice");
     let revived = found.keys().find(|reservation| told.released.contains(reservation));
     assert_eq!(revived, None, "in round {round}");
     let mut n_on = BTreeMap::<&String, usize>::new();

@@ -16,23 +16,23 @@ use tonic::service::Routes;
 use tower_service::Service as _;
 
 use crate::service::response_cache::{self, Claim, RequestName, ResponseCache};
-use crate::service::{CallError, Delivery, Supposed, UntilDelivered};
+use crate::service::{Assumptions, CallError, Delivery, Supposed, UntilDelivered};
 
 /// Header that marks a repeated response; its value is `true`.
 pub(crate) const REPLAYED: &str = "berth-replayed";
 /// Length of the prefix of a message: its length and a flag.
 pub(super) const PREFIX_BYTES: usize = 5;
 
-/// Carries out a named request, unless that was done before.
+/// Carries out a named request, unless that was done before. Where reservations are kept, the response is kept with them
+/// before anybody gets it, if the method always `changes` something or the request has.
 ///
 /// # Errors
-/// [`CallError::RequestIdReused`], [`CallError::MessageTooLarge`], and [`CallError::Undecodable`] if the request is
-/// truncated.
+/// [`CallError::RequestIdReused`], [`CallError::MessageTooLarge`], [`CallError::Undecodable`] if the request is truncated,
+/// and [`CallError::NotGranted`] if the response cannot be kept.
 pub(super) async fn answer_once(
-    responses: &Arc<ResponseCache>,
-    name: RequestName,
-    mut routes: Routes,
-    request: Request<Body>,
+    (responses, assumptions): (&Arc<ResponseCache>, &Assumptions),
+    (name, changes): (RequestName, bool),
+    (mut routes, request): (Routes, Request<Body>),
     delivery: Delivery,
     max_message_bytes: usize,
 ) -> Result<Answered, CallError> {
@@ -60,6 +60,9 @@ pub(super) async fn answer_once(
     let message = collect(body, usize::MAX).await?;
     let is_ok = |headers: &HeaderMap| headers.get("grpc-status").is_some_and(|code| code == "0");
     if message.trailers.as_ref().is_some_and(is_ok) {
+        if changes || undelivered.0.has_changes() {
+            assumptions.answer(&in_progress, &message.data).await?;
+        }
         in_progress.remember(&message.data);
         // From now on the response can be fetched by its name.
         undelivered.0.delivered();

@@ -90,6 +90,7 @@ fn calls() -> Vec<Option<Route>> {
         "/v1/fit" "AutoscalerService/Fit" FitRequest -> FitResponse;
         "/v1/consolidate" "AutoscalerService/Consolidate" ConsolidateRequest -> ConsolidateResponse;
         "/v1/scale-in" "AutoscalerService/ChooseScaleIn" ChooseScaleInRequest -> ChooseScaleInResponse;
+        "/v1/reserve" "PlacementService/Reserve" ReserveRequest -> ReserveResponse;
         "/v1/assumed/confirm" "PlacementService/Confirm" ConfirmRequest -> ConfirmResponse;
         "/v1/assumed/extend" "PlacementService/Extend" ExtendRequest -> ExtendResponse;
         "/v1/assumed/release" "PlacementService/Release" ReleaseRequest -> ReleaseResponse;

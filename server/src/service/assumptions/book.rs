@@ -1,13 +1,16 @@
 //! The records of assumptions as they are to be in the ledger, and what of that may not be there yet. Plain data.
 //!
 //! What one call adds may be more than a transaction may have. Then the bodies of its records come first, in several
-//! transactions, and the states of all of them together: a body without its state counts as not there.
+//! transactions, and the states of all of them together: a body without its state counts as not there. Likewise the further
+//! parts of a response come before its first one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::record::{self, NewRecord, Standing};
+use super::request::{self, Requests};
+use super::request_table::RequestTable;
 use crate::ledger::{Key, Transaction};
 
 /// Number of keys, and of bytes, that a transaction may have: with a margin within etcd's limits of 128 operations and
@@ -22,6 +25,7 @@ pub(super) struct Book {
     records: BTreeMap<u64, Vec<Standing>>,
     /// Keys of the nominations.
     nominations: BTreeSet<Key>,
+    requests: RequestTable,
     /// Keys whose value in the ledger is not certain to be this one; `None` for a key that must not be there.
     unsure: BTreeMap<Key, Option<Vec<u8>>>,
     n_unsure_bytes: usize,
@@ -53,6 +57,46 @@ impl Book {
         added
     }
 
+    /// Replaces the records of a request, of which the last one is its first; returns their keys. Old requests are removed.
+    pub(super) fn set_request(&mut self, records: Vec<(Key, Vec<u8>)>, now: Instant) -> Vec<Key> {
+        let Some((first, _)) = records.last() else { return Vec::new() };
+        let n_parts = u32::try_from(records.len() - 1).unwrap_or(u32::MAX);
+        let n_bytes = records.iter().map(|(_, value)| value.len()).sum();
+        let n_before = self.requests.put(first, n_parts, n_bytes, now);
+        let others: Vec<Key> = (n_parts..n_before).map(|n| first.request_part(n)).collect();
+        others.into_iter().for_each(|key| self.set(key, None));
+        let keys = records.iter().map(|(key, _)| key.clone()).collect();
+        records.into_iter().for_each(|(key, value)| self.set(key, Some(value)));
+        while let Some((old, n_parts)) = self.requests.pop_old(now) {
+            self.remove_request(old, n_parts);
+        }
+        keys
+    }
+
+    /// Removes the record of a request whose changes are undone.
+    pub(super) fn end_request(&mut self, key: &Key) {
+        if let Some(n_parts) = self.requests.remove(key) {
+            self.remove_request(key.clone(), n_parts);
+        }
+    }
+
+    fn remove_request(&mut self, key: Key, n_parts: u32) {
+        (0..n_parts).for_each(|n| self.set(key.request_part(n), None));
+        self.set(key, None);
+    }
+
+    /// Takes over the requests that the ledger has.
+    pub(super) fn adopt_requests(&mut self, requests: &Requests, now: Instant) {
+        for answered in &requests.answered {
+            let (n_parts, n_bytes) = (request::n_parts(answered), answered.response.len());
+            self.requests.put(&request::key(&answered.name), n_parts, n_bytes, now);
+        }
+        for unanswered in &requests.unanswered {
+            self.requests.put(&request::key(&unanswered.name), 0, 0, now);
+        }
+        requests.strays.iter().for_each(|key| self.set(key.clone(), None));
+    }
+
     /// Takes over a nomination that the ledger has.
     pub(super) fn adopt_nomination(&mut self, key: Key) {
         self.nominations.insert(key);
@@ -79,7 +123,7 @@ impl Book {
             self.nominations.remove(key);
             match self.unsure.contains_key(key) {
                 true => self.forget(key),
-                // A body that came before the rest.
+                // A body or a part that came before the rest.
                 false => self.set(key.clone(), None),
             }
             if let Some(first) = key.number_of_reservation() {
@@ -113,7 +157,7 @@ impl Book {
     /// The next transaction on the way to a ledger that is certain; the last one is the one after which it is.
     pub(super) fn transaction(&self) -> Transaction {
         let fits = self.unsure.len() <= MAX_KEYS && self.n_unsure_bytes <= MAX_BYTES;
-        let bodies = || self.unsure.iter().filter(|it| !fits && is_new_body(it)).peekable();
+        let bodies = || self.unsure.iter().filter(|it| !fits && is_first(it)).peekable();
         let mut writes = Vec::new();
         if bodies().peek().is_none() {
             writes.extend(self.unsure.iter().map(|(key, value)| (key.clone(), value.clone())));
@@ -166,9 +210,10 @@ impl Book {
     }
 }
 
-/// Whether this is the body of a record that is to be added.
-fn is_new_body((key, value): &(&Key, &Option<Vec<u8>>)) -> bool {
-    value.is_some() && key.number_of_reservation().is_some()
+/// Whether this may be written before the rest, since it does not count alone.
+fn is_first((key, value): &(&Key, &Option<Vec<u8>>)) -> bool {
+    let is_part = || key.as_str().starts_with(Key::REQUEST_PARTS);
+    value.is_some() && (key.number_of_reservation().is_some() || is_part())
 }
 
 #[cfg(test)]
@@ -261,6 +306,42 @@ mod tests {
         assert_eq!(keys(&ledger), Vec::<String>::new());
         assert_eq!(set(&mut book, Some(3)), 1);
         book.withdraw(std::slice::from_ref(&key));
+        assert_eq!(book.n_unsure(), (0, 0));
+    }
+
+    #[test]
+    fn a_request_has_the_records_of_its_last_change() {
+        let (mut book, ledger) = (Book::default(), Memory::new(Revision(0)));
+        let (now, key) = (Instant::now(), Key::request("u", "/m", "r"));
+        let records = |sizes: &[usize]| {
+            let parts = (0..).zip(sizes.iter().skip(1));
+            let parts = parts.map(|(n, &size)| (key.request_part(n), vec![7; size]));
+            parts.chain([(key.clone(), vec![7; sizes[0]])]).collect::<Vec<_>>()
+        };
+        assert_eq!(book.set_request(records(&[1]), now), std::slice::from_ref(&key));
+        commit(&mut book, &ledger);
+        let half = MAX_BYTES / 2;
+        let refused = book.set_request(records(&[1, half, half, half]), now);
+        // The parts go first; the record that makes them count is still the old one.
+        assert_eq!((refused.len(), write(&mut book, &ledger)), (4, 2));
+        book.withdraw(&refused);
+        commit(&mut book, &ledger);
+        assert_eq!(keys(&ledger), [key.as_str()]);
+        book.set_request(records(&[1, 1, 1]), now);
+        commit(&mut book, &ledger);
+        book.set_request(records(&[1, 1]), now);
+        commit(&mut book, &ledger);
+        assert_eq!(keys(&ledger), ["request-part/0000/request/1/u/m/r", key.as_str()]);
+        // An old one goes with the next.
+        let late = now + crate::service::response_cache::MAX_AGE;
+        let other = Key::request("u", "/m", "s");
+        book.set_request(vec![(other.clone(), vec![7])], late);
+        commit(&mut book, &ledger);
+        assert_eq!(keys(&ledger), [other.as_str()]);
+        book.end_request(&other);
+        book.end_request(&other);
+        commit(&mut book, &ledger);
+        assert_eq!(keys(&ledger), Vec::<String>::new());
         assert_eq!(book.n_unsure(), (0, 0));
     }
 

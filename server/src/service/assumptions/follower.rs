@@ -9,12 +9,15 @@ use berth_engine::{AssumptionStamp, PodKey};
 use prost::Message as _;
 
 use super::Assumptions;
-use super::keeper::{Keeper, Place};
+use super::keeper::{Ending, Keeper, Place};
 use super::mirror::{Changes, Mirror, Step};
 use super::record::{Nomination, Position as Written, Stored};
+use super::request::Requests;
+use super::undoing::Undoing;
 use crate::clock;
 use crate::feed::position::{Behind, Position};
 use crate::ledger::{Ledger, LedgerError, Term};
+use crate::service::response_cache::ResponseCache;
 
 /// What a server knows of the records that another one writes.
 pub(crate) struct Follower {
@@ -120,7 +123,8 @@ impl Follower {
     }
 
     /// Writes the records from now on: all of them are known, and this server's feed is not behind. The times to live begin
-    /// anew. `claimed` tells the newest versions that the cluster may have.
+    /// anew, responses are remembered, and pods of a request that has no response end. `claimed` tells the newest versions
+    /// that the cluster may have.
     ///
     /// # Errors
     /// The system's, if it has no thread.
@@ -129,20 +133,29 @@ impl Follower {
         ledger: Arc<dyn Ledger>,
         term: Term,
         claimed: impl Fn() -> Position + Send + 'static,
+        (requests, responses): (Requests, &Arc<ResponseCache>),
         now: Instant,
     ) -> std::io::Result<()> {
         let (assumptions, mirror) = (self.assumptions.clone(), std::mem::take(&mut self.mirror));
         // Greater than what any server has told: also than what one of a quicker clock has.
         assumptions.raise_next_token(mirror.next_token().max(clock::unix_micros()));
         let mut gone = Vec::new();
+        let mut undoing = Undoing::begin(&requests.unanswered, responses);
         {
             let mut table = assumptions.table();
             for (token, pod, ttl) in mirror.reserved() {
-                if !table.note_recorded(pod, token, until(now, ttl)) {
-                    gone.push(token);
+                let is_there = table.note_recorded(pod, token, until(now, ttl));
+                let stamp = table.get(pod).filter(|_| is_there).map(|entry| entry.stamp);
+                match (undoing.ends_with(token), stamp) {
+                    (Some(ends), Some(stamp)) => ends.push(Ending::of((pod.clone(), token, stamp))),
+                    (Some(_), None) | (None, None) => gone.push(token),
+                    (None, Some(_)) => {}
                 }
             }
         }
+        let mut book = mirror.into_book();
+        book.adopt_requests(&requests, now);
+        responses.restore(requests.answered, now);
         let next_token = Arc::downgrade(&assumptions);
         let position = move || {
             let next_token = next_token.upgrade()?.next_token();
@@ -151,8 +164,9 @@ impl Follower {
         };
         let (take_out, position) = (Box::new(assumptions.taking_out()), Box::new(position));
         let place = Place { ledger, term: Some(term), take_out, position };
-        let keeper = Keeper::start(place, mirror.into_book())?;
+        let keeper = Keeper::start(place, book)?;
         assumptions.set_keeper(Some(keeper));
+        undoing.finish(&assumptions);
         // A feed has reported them, or this version refuses them. Nobody waits for it.
         drop(assumptions.end_gone(&gone));
         Ok(())

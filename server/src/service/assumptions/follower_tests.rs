@@ -13,6 +13,7 @@ use crate::ledger::{
     CommitError, Entry as LedgerEntry, JournalPage, Key, Ledger, LedgerError, Memory, Revision,
     Term, Transaction,
 };
+use crate::service::response_cache::{Claim, InProgress, RequestName, in_scope_of};
 use crate::service::{CallContext, CallError, State, fixture, placement};
 
 /// A ledger in memory that is written in one term only.
@@ -93,8 +94,11 @@ impl Replica {
         self.begin();
         self.ledger.term.store(term, Ordering::Relaxed);
         let claimed = move || pods_at(version);
-        let ledger = self.ledger.clone();
-        self.follower.take_over(ledger, Term(term), claimed, Instant::now()).unwrap();
+        let (ledger, now) = (self.ledger.clone(), Instant::now());
+        let listed = Requests::PREFIXES.iter().flat_map(|prefix| ledger.list(prefix).unwrap());
+        let requests = Requests::read(listed.map(|(key, entry)| (key, entry.value))).unwrap();
+        let requests = (requests, &self.state.responses);
+        self.follower.take_over(ledger, Term(term), claimed, requests, now).unwrap();
     }
 
     async fn place(&self, name: &str) -> Result<u64, CallError> {
@@ -117,6 +121,12 @@ impl Replica {
         let (released, written) = self.state.assumptions.release(&named).unwrap();
         written.await.unwrap();
         assert!(released);
+    }
+
+    /// An assumed pod, with its stamp and its token.
+    fn held(&self, name: &str) -> (PodKey, AssumptionStamp, u64) {
+        let held = self.state.assumptions.table().held();
+        held.into_iter().find(|(pod, ..)| *pod.name == *name).expect("it is assumed")
     }
 
     /// Name, token and node of each assumed pod.
@@ -228,4 +238,59 @@ async fn only_who_commits_ends_what_is_over_and_its_time_begins_anew() {
     one.follower.hand_over();
     one.begin();
     assert_eq!(one.assumed(), []);
+}
+
+/// Claims the name of a request at a server.
+async fn claim(replica: &Replica, id: &str) -> Claim {
+    let method = "/berth.v1.PlacementService/Place";
+    let name = RequestName { user: "jane".into(), method, id: id.into() };
+    replica.state.responses.claim(name, [b"message", b""]).await.unwrap()
+}
+
+async fn first_claim(replica: &Replica, id: &str) -> Arc<InProgress> {
+    match claim(replica, id).await {
+        Claim::First(request) => Arc::new(request),
+        Claim::Again(_) => panic!("`{id}` was carried out before"),
+    }
+}
+
+#[tokio::test]
+async fn a_named_request_is_carried_out_once_whoever_decides() {
+    let ledger = Terms::new();
+    let (mut one, mut other) = (Replica::new(&ledger), Replica::new(&ledger));
+    one.take_over(1, 0);
+    for (id, pod) in [("answered", "p0"), ("lost", "p1"), ("given back", "p2")] {
+        let request = first_claim(&one, id).await;
+        in_scope_of(request.clone(), one.place(pod)).await.unwrap();
+        if id == "answered" {
+            one.state.assumptions.answer(&request, b"yes").await.unwrap();
+            request.remember(b"yes");
+        }
+        if id == "given back" {
+            let (_, stamp, token) = one.held("p2");
+            let pods = [(PodKey::new("default", "p2"), token, stamp)];
+            one.state.assumptions.give_back(&pods, Some(&request));
+            one.state.assumptions.settled().await.unwrap();
+        }
+    }
+    let n_requests = |ledger: &Terms| ledger.ledger.list(Key::REQUESTS).unwrap().len();
+    assert_eq!((one.assumed().len(), n_requests(&ledger)), (2, 2));
+    other.take_over(2, 0);
+    // What is lost ends before a retry begins.
+    let retry = first_claim(&other, "lost").await;
+    assert_eq!(other.assumed().iter().map(|it| &*it.0).collect::<Vec<_>>(), ["p0"]);
+    assert!(matches!(claim(&other, "answered").await, Claim::Again(answer) if answer == "yes"));
+    first_claim(&other, "given back").await;
+    assert_eq!(n_requests(&ledger), 1);
+    in_scope_of(retry.clone(), other.place("p1")).await.unwrap();
+    other.state.assumptions.answer(&retry, b"again").await.unwrap();
+    // The first one, which decides once more, does not repeat what it knew.
+    one.follower.hand_over();
+    one.take_over(3, 0);
+    assert!(matches!(claim(&one, "lost").await, Claim::Again(answer) if answer == "again"));
+    assert_eq!(one.assumed(), other.assumed());
+    // One whose term is over keeps no response.
+    let late = first_claim(&other, "late").await;
+    let refused = other.state.assumptions.answer(&late, b"late").await;
+    assert_eq!(refused, Err(CallError::NotGranted(GrantError::OtherTerm)));
 }

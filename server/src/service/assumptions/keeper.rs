@@ -16,7 +16,9 @@ use tokio::sync::oneshot;
 
 use super::book::{Book, MAX_BYTES, MAX_KEYS};
 use super::record::NewRecord;
+use super::request;
 use super::written::{Outcome, Written};
+use crate::clock;
 use crate::ledger::{CommitError, GrantError, Key, Ledger, LedgerError, Term};
 use crate::service::response_cache::InProgress;
 use crate::telemetry::AssumptionEnd;
@@ -57,9 +59,19 @@ struct Change {
 }
 
 enum What {
-    Add { records: Vec<NewRecord>, ttl: Option<Duration> },
+    Add {
+        records: Vec<NewRecord>,
+        ttl: Option<Duration>,
+        /// The record of the request that adds them, if it has a name.
+        request: Option<(Key, Vec<u8>)>,
+    },
+    /// The records of a response.
+    Answer(Vec<(Key, Vec<u8>)>),
     Nominate(Vec<(Key, Option<Vec<u8>>)>),
-    SetTtl { token: u64, ttl: Option<Duration> },
+    SetTtl {
+        token: u64,
+        ttl: Option<Duration>,
+    },
     End(Leaving),
 }
 
@@ -67,8 +79,23 @@ enum What {
 struct Leaving {
     pods: Vec<Ending>,
     reason: AssumptionEnd,
-    /// A request whose retry waits for the end.
-    _request: Option<Arc<InProgress>>,
+    /// The request that is undone with it.
+    undone: Option<Undone>,
+}
+
+/// A named request that is undone.
+#[derive(Clone, Debug)]
+pub(super) struct Undone {
+    /// Key of its record, if it has one.
+    pub(super) key: Key,
+    /// Until it is dropped, a retry waits.
+    pub(super) _retry: Option<Arc<InProgress>>,
+}
+
+impl Undone {
+    pub(super) fn of(request: &Arc<InProgress>) -> Undone {
+        Undone { key: request::key(request.name()), _retry: Some(request.clone()) }
+    }
 }
 
 /// The way to the thread, which ends with it.
@@ -103,9 +130,20 @@ impl Keeper {
             .map(|_| Keeper { changes })
     }
 
-    /// Writes new records.
-    pub(super) fn add(&self, records: Vec<NewRecord>, ttl: Option<Duration>) -> Written {
-        self.send(What::Add { records, ttl })
+    /// Writes new records, for the named request of its caller if it is one.
+    pub(super) fn add(
+        &self,
+        records: Vec<NewRecord>,
+        ttl: Option<Duration>,
+        request: Option<&InProgress>,
+    ) -> Written {
+        let request = request.map(|request| request::unanswered(request, &records));
+        self.send(What::Add { records, ttl, request })
+    }
+
+    /// Writes the response to a named request.
+    pub(super) fn answer(&self, request: &InProgress, response: &[u8]) -> Written {
+        self.send(What::Answer(request::answered(request, response)))
     }
 
     /// Writes nominations; `None` for a pod that has none.
@@ -132,17 +170,25 @@ impl Keeper {
     }
 
     /// Writes the end of pods, and then takes them out of the cluster; sooner or later also where the outcome is an error.
+    /// With the last of them goes the record of the request.
     pub(super) fn end(
         &self,
         pods: &[Ending],
         reason: AssumptionEnd,
-        request: Option<&Arc<InProgress>>,
+        undone: Option<Undone>,
     ) -> Written {
-        let end = |pods: &[Ending]| {
-            let (pods, _request) = (pods.to_vec(), request.cloned());
-            self.send(What::End(Leaving { pods, reason, _request }))
+        let end = |pods: &[Ending], undone: Option<Undone>| {
+            let pods = pods.to_vec();
+            self.send(What::End(Leaving { pods, reason, undone }))
         };
-        pods.chunks(MAX_TOGETHER).map(end).reduce(Written::and).unwrap_or_default()
+        let n_before = pods.len().saturating_sub(1) / MAX_TOGETHER * MAX_TOGETHER;
+        let (before, last) = pods.split_at_checked(n_before).unwrap_or((&[], pods));
+        let written = before.chunks(MAX_TOGETHER).map(|pods| end(pods, None));
+        let written = written.reduce(Written::and).unwrap_or_default();
+        match last.is_empty() && undone.is_none() {
+            true => written,
+            false => written.and(end(last, undone)),
+        }
     }
 
     /// Waits for everything that was sent before.
@@ -258,14 +304,18 @@ impl Work {
     fn has_room_for(&self, what: &What) -> bool {
         let (n_keys, n_bytes) = self.book.n_unsure();
         let (more_keys, more_bytes) = match what {
-            What::Add { records, .. } => {
-                (2 * records.len(), records.iter().map(|record| record.body.len()).sum())
+            What::Add { records, request, .. } => (
+                2 * records.len() + usize::from(request.is_some()),
+                records.iter().map(|record| record.body.len()).sum(),
+            ),
+            What::Answer(records) => {
+                (records.len(), records.iter().map(|(_, value)| value.len()).sum())
             }
             What::Nominate(nominations) => {
                 (nominations.len(), nominations.iter().map(|(_, value)| size(value)).sum())
             }
             What::SetTtl { .. } => (1, 0),
-            What::End(leaving) => (2 * leaving.pods.len(), 0),
+            What::End(leaving) => (2 * leaving.pods.len() + 1, 0),
         };
         n_keys == 0 || n_keys + more_keys <= MAX_KEYS && n_bytes + more_bytes <= MAX_BYTES
     }
@@ -277,7 +327,13 @@ impl Work {
                 drop(outcome.send(Err(GrantError::RecordTooLarge { limit: MAX_RECORD_BYTES })));
                 return;
             }
-            What::Add { records, ttl } => self.book.add(records, ttl),
+            What::Add { records, ttl, request } => {
+                let mut added = self.book.add(records, ttl);
+                let records = request.into_iter().collect();
+                added.extend(self.book.set_request(records, clock::now()));
+                added
+            }
+            What::Answer(records) => self.book.set_request(records, clock::now()),
             What::Nominate(nominations) => self.book.set_nominations(nominations),
             What::SetTtl { token, ttl } => {
                 self.book.set_ttl(token, ttl);
@@ -293,6 +349,9 @@ impl Work {
 
     fn end(&mut self, leaving: Leaving) {
         leaving.pods.iter().for_each(|pod| self.book.end(pod.token));
+        if let Some(undone) = &leaving.undone {
+            self.book.end_request(&undone.key);
+        }
         self.ending.push(leaving);
     }
 
@@ -377,7 +436,8 @@ impl What {
         match self {
             What::Add { records, .. } => records.iter().any(|it| is_too_large(it.body.len())),
             What::Nominate(nominations) => nominations.iter().any(|it| is_too_large(size(&it.1))),
-            What::SetTtl { .. } | What::End(_) => false,
+            // A response is split.
+            What::Answer(_) | What::SetTtl { .. } | What::End(_) => false,
         }
     }
 }

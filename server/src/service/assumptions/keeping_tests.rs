@@ -67,7 +67,7 @@ impl Ledger for Unplugged {
 fn server(ledger: &Arc<Unplugged>) -> Arc<State> {
     let state = fixture::state(&[("n0", "8"), ("n1", "8")]);
     let kept = state.assumptions.keep_in(ledger.clone()).unwrap();
-    state.assumptions.restore(kept, Instant::now());
+    state.assumptions.restore(kept, &state.responses, Instant::now());
     state
 }
 
@@ -175,7 +175,7 @@ async fn nominations_are_there_again() {
     let third = fixture::state(&[("n2", "8")]);
     fixture::run(&third.cluster, &fixture::pod("low", "8", 0), "n2");
     let kept = third.assumptions.keep_in(ledger.clone()).unwrap();
-    third.assumptions.restore(kept, Instant::now());
+    third.assumptions.restore(kept, &third.responses, Instant::now());
     ledger.is_unplugged.store(true, Ordering::Relaxed);
     let error = preempt(&third, "c").await.unwrap_err();
     assert_eq!(error.code(), tonic::Code::Unavailable, "{error}");
@@ -200,7 +200,7 @@ async fn what_a_feed_knows_better_leaves_the_ledger() {
     let second = fixture::state(&[("n0", "8"), ("n1", "8")]);
     fixture::run(&second.cluster, &fixture::pod("bound", "1", 0), "n0");
     let kept = second.assumptions.keep_in(ledger.clone()).unwrap();
-    second.assumptions.restore(kept, Instant::now());
+    second.assumptions.restore(kept, &second.responses, Instant::now());
     assert_eq!(assumed(&second).len(), 1);
     until("the record is removed", || ledger.n_records() == 2).await;
     let key = PodKey::new("default", "gone");

@@ -10,8 +10,12 @@ use super::Assumptions;
 use super::keeper::{Ending, Keeper, Place};
 use super::mirror::{Mirror, Step};
 use super::record::{Nomination, Stored, key_of};
+use super::request::Requests;
 use super::table::Entry;
+use super::undoing::Undoing;
+use crate::clock;
 use crate::ledger::{Key, Ledger, LedgerError};
+use crate::service::response_cache::ResponseCache;
 use crate::telemetry::AssumptionEnd;
 
 /// Number of pods that are assumed again together.
@@ -26,12 +30,13 @@ pub(crate) const PREFIXES: [&str; 4] =
 pub(crate) struct Kept {
     pods: Vec<Stored>,
     nominations: Vec<Nomination>,
+    requests: Requests,
 }
 
 impl Kept {
     /// Whether there are none.
     pub(crate) fn is_empty(&self) -> bool {
-        self.pods.is_empty() && self.nominations.is_empty()
+        self.pods.is_empty() && self.nominations.is_empty() && self.requests.is_empty()
     }
 }
 
@@ -66,19 +71,38 @@ impl Assumptions {
                 Step::End(_) | Step::SetTtl { .. } | Step::Withdraw(_) => {}
             }
         }
+        let mut requests = Vec::new();
+        for prefix in Requests::PREFIXES {
+            let listed = ledger.list(prefix)?.into_iter();
+            requests.extend(listed.map(|(key, entry)| (key, entry.value)));
+        }
+        kept.requests = Requests::read(requests)?;
         self.raise_next_token(mirror.next_token());
+        let mut book = mirror.into_book();
+        book.adopt_requests(&kept.requests, clock::now());
         let place = Place {
             ledger,
             term: None,
             take_out: Box::new(self.taking_out()),
             position: Box::new(|| None),
         };
-        self.set_keeper(Some(Keeper::start(place, mirror.into_book())?));
+        self.set_keeper(Some(Keeper::start(place, book)?));
         Ok(kept)
     }
 
-    /// Assumes the pods again that the cluster does not know better. To be called once the cluster was fed. Blocks.
-    pub(crate) fn restore(&self, kept: Kept, now: Instant) {
+    /// Assumes the pods again that the cluster does not know better, and remembers responses again. Pods of a request
+    /// that has no response end. To be called once the cluster was fed. Blocks.
+    pub(crate) fn restore(&self, mut kept: Kept, responses: &Arc<ResponseCache>, now: Instant) {
+        responses.restore(kept.requests.answered, now);
+        let mut undoing = Undoing::begin(&kept.requests.unanswered, responses);
+        kept.pods.retain(|pod| match undoing.ends_with(pod.token) {
+            Some(ends) => {
+                ends.push(Ending { token: pod.token, assumed: None });
+                false
+            }
+            None => true,
+        });
+        undoing.finish(self);
         let n_pods = kept.pods.len();
         let gone = self.assume_again(kept.pods, now);
         if n_pods > 0 {

@@ -31,7 +31,8 @@ impl World {
         let stamp = assumed.iter().find(|it| it.pod.key() == pod.key()).unwrap().stamp.unwrap();
         let (volumes, devices) = (VolumeBindings::default(), None);
         let held = [HeldPod { key: pod.key().clone(), stamp, volumes, devices }];
-        self.state.assumptions.record(&held, &"jane".into(), ttl, self.start).0
+        let holder = Holder { user: &"jane".into(), ttl, request: None };
+        self.state.assumptions.record(&held, holder, self.start).0
     }
 
     fn delete(&self, name: &str) {

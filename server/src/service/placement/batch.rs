@@ -126,7 +126,11 @@ pub(crate) fn n_pods(entries: &[BatchEntry]) -> u64 {
 }
 
 pub(crate) fn check_size(entries: &[BatchEntry], limit: usize) -> Result<usize, CallError> {
-    let n = n_pods(entries);
+    check_number(n_pods(entries), limit)
+}
+
+/// Checks the number of pods of a request.
+pub(crate) fn check_number(n: u64, limit: usize) -> Result<usize, CallError> {
     usize::try_from(n).ok().filter(|&n| n <= limit).ok_or_else(|| {
         CallError::field("entries", format!("asks for {n} pods, more than the limit of {limit}"))
     })

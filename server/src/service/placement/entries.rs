@@ -76,6 +76,23 @@ pub(crate) fn add_replicas(pod: Pod, replicas: u32, pods: &mut Vec<Pod>) {
     }));
 }
 
+/// The error of a pod with the path of the pod before the path inside of it.
+pub(crate) fn within(path: &str, error: CallError) -> CallError {
+    match error {
+        CallError::Engine(EngineError::Model(error)) if error.field == "pod" => {
+            CallError::field(path, error.reason)
+        }
+        CallError::Engine(EngineError::Model(error)) => {
+            CallError::field(format!("{path}.{}", error.field), error.reason)
+        }
+        CallError::NotAdmitted(mut error) => {
+            error.field = format!("{path}.{}", error.field);
+            CallError::NotAdmitted(error)
+        }
+        other => other,
+    }
+}
+
 /// Options that the pods of one request share.
 #[derive(Copy, Clone)]
 pub(crate) struct Terms<'a> {

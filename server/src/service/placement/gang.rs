@@ -67,7 +67,8 @@ pub(crate) fn members(compiled: Vec<Compiled<'_>>) -> Result<(Vec<Pod>, &Policy)
     let other_profile = entries::other_profile(&compiled);
     let (mut pods, mut policy) = (Vec::new(), None);
     for (at, (entry, replicas)) in compiled.into_iter().enumerate() {
-        let (pod, its_policy) = entry.map_err(|error| of_entry(at, error))?;
+        let prefix = format!("entries[{at}].pod");
+        let (pod, its_policy) = entry.map_err(|error| entries::within(&prefix, error))?;
         entries::add_replicas(pod, replicas, &mut pods);
         policy = Some(its_policy);
     }
@@ -80,23 +81,6 @@ pub(crate) fn members(compiled: Vec<Compiled<'_>>) -> Result<(Vec<Pod>, &Policy)
     match policy {
         Some(policy) => Ok((pods, policy)),
         None => Err(CallError::field("entries", "a gang has at least one pod")),
-    }
-}
-
-/// The error with the entry's position in its field path.
-fn of_entry(at: usize, error: CallError) -> CallError {
-    match error {
-        CallError::Engine(EngineError::Model(error)) if error.field == "pod" => {
-            CallError::field(format!("entries[{at}].pod"), error.reason)
-        }
-        CallError::Engine(EngineError::Model(error)) => {
-            CallError::field(format!("entries[{at}].pod.{}", error.field), error.reason)
-        }
-        CallError::NotAdmitted(mut error) => {
-            error.field = format!("entries[{at}].pod.{}", error.field);
-            CallError::NotAdmitted(error)
-        }
-        other => other,
     }
 }
 

@@ -1,0 +1,56 @@
+//! Sender: asks the replica that decides, in the name of a caller, for something that this replica has made out of the
+//! caller's request.
+
+use std::time::Instant;
+
+use berth_proto::berth_v1::placement_service_client::PlacementServiceClient;
+use berth_proto::berth_v1::{ReserveRequest, ReserveResponse};
+use http::{HeaderMap, HeaderName, HeaderValue};
+use tonic::metadata::MetadataMap;
+use tonic::transport::Channel;
+use tonic::{Extensions, Request, Response, Status};
+
+use super::forwarded::{CALLER, FORWARDED_BY, encode_caller};
+use crate::auth::Caller;
+use crate::clock;
+
+/// In whose name a request is sent, and by whom.
+pub(crate) struct Sender<'a> {
+    pub(crate) caller: &'a Caller,
+    /// Name of this replica.
+    pub(crate) replica: &'a str,
+    /// Header that names the request: it is carried out once.
+    pub(crate) request_id: (&'static str, &'a str),
+    pub(crate) until: Option<Instant>,
+}
+
+impl Sender<'_> {
+    /// Has decisions carried out.
+    ///
+    /// # Errors
+    /// What the other replica has answered, `UNAVAILABLE` if it does not answer.
+    pub(crate) async fn reserve(
+        &self,
+        channel: Channel,
+        request: ReserveRequest,
+    ) -> Result<Response<ReserveResponse>, Status> {
+        let mut client = PlacementServiceClient::new(channel).max_decoding_message_size(usize::MAX);
+        let headers = self.headers().ok_or_else(|| Status::unavailable("not to be told"))?;
+        let headers = MetadataMap::from_headers(headers);
+        let mut request = Request::from_parts(headers, Extensions::default(), request);
+        if let Some(until) = self.until {
+            request.set_timeout(until.saturating_duration_since(clock::now()));
+        }
+        client.reserve(request).await
+    }
+
+    /// `None` for a text that cannot be a header.
+    fn headers(&self) -> Option<HeaderMap> {
+        let (name, id) = self.request_id;
+        let mut headers = HeaderMap::new();
+        headers.insert(CALLER, encode_caller(self.caller)?);
+        headers.insert(FORWARDED_BY, self.replica.parse().ok()?);
+        headers.insert(HeaderName::from_static(name), HeaderValue::from_str(id).ok()?);
+        Some(headers)
+    }
+}
