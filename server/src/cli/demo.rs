@@ -4,6 +4,7 @@ mod compare;
 mod gpus;
 mod load;
 mod progress;
+mod replicas;
 mod story;
 mod connections;
 
@@ -51,6 +52,9 @@ pub struct DemoArgs {
     /// Give each node eight GPUs, half of them in use, and place pods with claims for GPUs
     #[arg(long)]
     gpus: bool,
+    /// Run so many servers that share an etcd, which has to be installed, and kill the one that commits
+    #[arg(long, value_name = "N", conflicts_with_all = ["gpus", "grpc_address", "http_address"], value_parser = clap::value_parser!(u32).range(2..=9))]
+    replicas: Option<u32>,
     /// Seed of cluster and workload
     #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true, value_parser = parse_seed)]
     seed: u64,
@@ -65,6 +69,7 @@ pub struct DemoArgs {
     exit: bool,
 }
 
+const ENDED_EARLY: &str = "ended before everything was placed";
 const EXIT_STATUS: &str = "\
     Ends at Ctrl-C or SIGTERM, at any time, after the calls in flight; a second signal ends at once.\n\n\
     Exit status: 0 when every pod was decided; 1 when a call failed or the demo was ended before its story was; 2 for a \
@@ -76,11 +81,14 @@ const EXIT_STATUS: &str = "\
 /// A server that cannot start, or a client that loses it.
 pub async fn run(args: DemoArgs) -> Result<ExitCode, CliError> {
     let mut stop = Stop::listen()?;
+    if let Some(n_replicas) = args.replicas {
+        return run_replicas(&args, n_replicas, stop).await;
+    }
     let server = start(&args).await?;
     let outcome = tokio::select! {
         outcome = story(&args, &server) => outcome,
         () = stop.signal() => {
-            output::note("ended before everything was placed");
+            output::note(ENDED_EARLY);
             Ok(ExitCode::FAILURE)
         }
     };
@@ -93,6 +101,29 @@ pub async fn run(args: DemoArgs) -> Result<ExitCode, CliError> {
         _ = server.shutdown() => outcome,
         () = stop.signal() => Ok(ExitCode::FAILURE),
     }
+}
+
+/// The demo with several servers, which are processes of their own.
+async fn run_replicas(
+    args: &DemoArgs,
+    n_replicas: u32,
+    mut stop: Stop,
+) -> Result<ExitCode, CliError> {
+    let told = tokio::select! {
+        told = replicas::story(args, n_replicas) => told?,
+        () = stop.signal() => {
+            output::note(ENDED_EARLY);
+            return Ok(ExitCode::FAILURE);
+        }
+    };
+    let (processes, status) = told;
+    if !args.exit
+        && let Some(replica) = processes.replicas.first()
+    {
+        output::show(&story::hints(&replica.url(), replica.http()))?;
+        stop.signal().await;
+    }
+    Ok(status)
 }
 
 /// Feeds the cluster, places the pods and prints the story. The status is a failure if a pod had no decision.
