@@ -23,7 +23,7 @@ mod policies;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use crate::service::{Deadline, State};
+use crate::service::{Access, Deadline, State};
 use crate::telemetry::ExtenderVerb;
 pub(crate) use failure::Failure;
 pub(crate) use options::DEFAULT_MAX_BODY_BYTES;
@@ -50,6 +50,7 @@ impl Extender {
         self: &Arc<Self>,
         verb: ExtenderVerb,
         state: &Arc<State>,
+        access: &Access,
         body: B,
     ) -> Result<Vec<u8>, Failure>
     where
@@ -71,7 +72,7 @@ impl Extender {
                     "`ExtenderBindingArgs`: has more than {LONGEST_BIND} bytes"
                 )));
             }
-            ExtenderVerb::Bind => return bind::bind(state, self, &body).await,
+            ExtenderVerb::Bind => return bind::bind(state, self, access, &body).await,
         };
         if body.len() <= LONG_BODY
             && memchr::memchr_iter(b'{', &body).count() <= MANY_OBJECTS

@@ -25,6 +25,8 @@ mod target;
 mod supposed;
 mod assumptions;
 mod replicas;
+mod timed_ledger;
+mod decider;
 mod delivery;
 mod session_table;
 pub(crate) mod response_cache;
@@ -50,6 +52,7 @@ pub(crate) use assumptions::{
 };
 pub(crate) use context::{CallContext, CallParts, MIN_REVISION, REQUEST_ID, REVISION, STALENESS};
 pub(crate) use deadline::{Cancel, CancelOnDrop, Deadline, grpc_timeout};
+pub(crate) use decider::Decider;
 pub(crate) use delivery::{AssumeTerms, Delivery, Guarded, Held, Undelivered, UntilDelivered};
 pub(crate) use error::CallError;
 pub use force_deletion::ForceDeletion;

@@ -52,7 +52,7 @@ pub use expander_counts::{ExpanderCounts, ExpanderOutcome, StrategyCounts};
 pub use extender_counts::{ExtenderCounts, ExtenderOutcome, ExtenderVerb};
 pub use feed_counts::{FeedCounts, FeedEvent, KindCounts};
 pub(crate) use gauge::count;
-pub use ledger_counts::LedgerCounts;
+pub use ledger_counts::{CommitOutcome, LedgerCounts};
 pub(crate) use log::LogLimit;
 pub use log::{LogFormat, log_failure, start_logging};
 pub use placement_counts::{PlaceMethod, PlacementCounts};

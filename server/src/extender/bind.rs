@@ -3,7 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use berth_engine::{AssumeError, AssumedPod, PodKey};
+use berth_engine::{AssumeError, AssumedPod, Pod, PodKey};
+use berth_proto::berth_v1::reserve_entry::Decision;
+use berth_proto::berth_v1::{ReleaseRequest, ReserveEntry, ReserveRequest, ReservedPod};
+use berth_proto::core_v1;
 use serde::de::MapAccess;
 
 use super::arguments::malformed;
@@ -13,24 +16,32 @@ use super::shared::Extender;
 use crate::apiserver::binding::{self, BindError, PodName};
 use crate::clock;
 use crate::escape;
-use crate::service::{Deadline, State};
+use crate::service::{Access, Deadline, Decider, State};
 use crate::telemetry::trace::followed;
 
 /// Time limit for the begin of a bind. kube-scheduler waits 5 s for an extender by default; a bind that has not begun
 /// by then is refused, since the pod may go elsewhere.
 const PATIENCE: Duration = Duration::from_secs(3);
+/// Time to live of the reservation of a pod that is being bound: longer than a feed takes to report it.
+const BIND_TTL: Duration = Duration::from_secs(300);
 
 /// Responds with `ExtenderBindingResult`. The first bind of a pod gets it; the API server decides in the end.
 pub(super) async fn bind(
     state: &Arc<State>,
     extender: &Arc<Extender>,
+    access: &Access,
     body: &[u8],
 ) -> Result<Vec<u8>, Failure> {
     let Arguments { pod, node } = read(body)?;
-    let (state, extender) = (state.clone(), extender.clone());
+    let (state, extender, access) = (state.clone(), extender.clone(), access.clone());
     let deadline = Deadline(Some(clock::now() + PATIENCE));
     // Completed even if the caller does not wait for it: a Binding that was sent may have been written.
-    let binding = async move { assume_and_bind(&state, &extender, pod, node, deadline).await };
+    let binding = async move {
+        match state.replicas.is_some() {
+            true => reserve_and_bind(&state, &extender, &access, pod, node, deadline).await,
+            false => assume_and_bind(&state, &extender, pod, node, deadline).await,
+        }
+    };
     let bound = tokio::spawn(followed(binding));
     bound.await.map_err(|_| Failure::Broken)??;
     Ok(b"{\"Error\":\"\"}".to_vec())
@@ -43,16 +54,7 @@ async fn assume_and_bind(
     node: String,
     deadline: Deadline,
 ) -> Result<(), Failure> {
-    let Some(client) = state.api_server.get().cloned() else {
-        return Err(Failure::Refused(
-            "this server is not connected to an API server, so it cannot bind: start it with `--kube`, or leave `bindVerb` out"
-                .to_owned(),
-        ));
-    };
-    if let Err(error) = state.check_commits_here() {
-        // kube-scheduler tries again.
-        return Err(Failure::Refused(escape::printable(&error.to_string()).into_owned()));
-    }
+    let client = client(state)?;
     let assumed = assume(state, extender, &pod, &node, deadline).await?;
     let bound = binding::bind(&client, &pod, &node).await;
     let error = match bound {
@@ -62,13 +64,82 @@ async fn assume_and_bind(
         }
         Err(error) => error,
     };
-    let is_there = matches!(&error, BindError::AlreadyBound { node: on } if *on == node);
-    if let Some(assumed) = assumed.filter(|_| !is_there) {
+    if let Some(assumed) = assumed.filter(|_| !is_there(&error, &node)) {
         state.cluster.take_back_assumed(&assumed);
     }
-    let PodName { namespace, name, .. } = &pod;
-    let text = format!("pod `{namespace}/{name}` was not bound to node `{node}`: {error}");
-    Err(Failure::Refused(escape::printable(&text).into_owned()))
+    Err(not_bound(&pod, &node, &error))
+}
+
+/// Where replicas share what is reserved, the pod's room is a reservation, checked by the replica that commits, before the
+/// Binding is sent: so no caller of any replica has the same room. A feed's report ends it.
+async fn reserve_and_bind(
+    state: &Arc<State>,
+    extender: &Extender,
+    access: &Access,
+    pod: PodName,
+    node: String,
+    deadline: Deadline,
+) -> Result<(), Failure> {
+    let client = client(state)?;
+    let decider = Decider { state, access, deadline, request_id: None };
+    let (known, mut object) = known(state, &pod).ok_or_else(|| {
+        let PodName { namespace, name, .. } = &pod;
+        // kube-scheduler tries again.
+        refused(&format!("pod `{namespace}/{name}` is not known here yet"))
+    })?;
+    // The profile by which its nodes were filtered.
+    let profile = &extender.policies.of(&known)?.spec().scheduler_name;
+    profile.clone_into(&mut object.spec.get_or_insert_default().scheduler_name);
+    let reserved = ReservedPod { pod: Some(object), node_name: node.clone() };
+    let entry = ReserveEntry { decision: Some(Decision::Assume(reserved)) };
+    let assume_ttl_ms = Some(clock::as_millis(BIND_TTL));
+    let request = ReserveRequest { entries: vec![entry], assume_ttl_ms };
+    let (reserved, _) =
+        decider.reserve(request).await.map_err(|error| refused(&error.to_string()))?;
+    let Err(error) = binding::bind(&client, &pod, &node).await else {
+        extender.recent_pods.forget(&pod.uid);
+        return Ok(());
+    };
+    let reserved = reserved.assumed_pods.into_iter().next();
+    let token = reserved.and_then(|pod| Some((pod.pod, pod.assumption?.token)));
+    if let Some((key, token)) = token.filter(|_| !is_there(&error, &node)) {
+        let released = decider.release(ReleaseRequest { pod: key, token }).await;
+        if let Err(error) = released {
+            // Its time to live ends it.
+            tracing::debug!(%error, pod = pod.name, "a pod that was not bound keeps its room");
+        }
+    }
+    Err(not_bound(&pod, &node, &error))
+}
+
+/// The pod, with its object, as a feed has reported it.
+fn known(state: &State, pod: &PodName) -> Option<(Pod, core_v1::Pod)> {
+    let (known, _) = state.cluster.pod_named(&PodKey::new(&pod.namespace, &pod.name))?;
+    let object = known.reported().filter(|_| known.uid() == pod.uid)?;
+    Some((known, object))
+}
+
+fn client(state: &State) -> Result<kube::Client, Failure> {
+    state.api_server.get().cloned().ok_or_else(|| {
+        Failure::Refused(
+            "this server is not connected to an API server, so it cannot bind: start it with `--kube`, or leave `bindVerb` out"
+                .to_owned(),
+        )
+    })
+}
+
+/// Whether the pod is on the node in spite of the error.
+fn is_there(error: &BindError, node: &str) -> bool {
+    matches!(error, BindError::AlreadyBound { node: on } if on == node)
+}
+
+fn not_bound(pod: &PodName, node: &str, error: &BindError) -> Failure {
+    let PodName { namespace, name, .. } = pod;
+    refused(&format!("pod `{namespace}/{name}` was not bound to node `{node}`: {error}"))
+}
+
+fn refused(text: &str) -> Failure {
+    Failure::Refused(escape::printable(text).into_owned())
 }
 
 /// Assumes the pod; returns `None` if the pod's requests are not known. Runs off the reactor, since a long write may

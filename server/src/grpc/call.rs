@@ -80,7 +80,9 @@ impl Call {
             held: HeldBytes::default(),
             request_id: headers.get(REQUEST_ID).and_then(|id| id.to_str().ok()).map(Into::into),
             delivery: match method.effect {
-                Effect::ByRequest if method.lane.is_unary() => Delivery::watched(),
+                Effect::ByRequest | Effect::Changes if method.lane.is_unary() => {
+                    Delivery::watched()
+                }
                 Effect::ByRequest | Effect::Reads | Effect::Changes => Delivery::default(),
             },
             span: state.tracer.begin(headers, method.path.trim_start_matches('/')),

@@ -67,7 +67,7 @@ impl Service<Request<Body>> for CallService {
         request.extensions_mut().insert(CallParts { deadline, delivery, held });
         let asked =
             self.state.replicas.as_ref().and_then(|_| request.headers().get(MIN_REVISION).cloned());
-        let elsewhere = Elsewhere::of(&call, &request);
+        let elsewhere = Elsewhere::of(&mut call, &request);
         let request = call.receive(request);
         let scope = call.span.as_ref().map(Span::scope);
         let user = call.user();

@@ -72,7 +72,7 @@ async fn answer(verb: ExtenderVerb, routes: &Routes, request: Request) -> Respon
             let started = clock::now();
             match body {
                 Ok(body) => {
-                    let answering = extender.carry_out(verb, state, body);
+                    let answering = extender.carry_out(verb, state, &access, body);
                     (user.carry(answering).await, started)
                 }
                 Err(unread) => (Err(unread.into()), started),

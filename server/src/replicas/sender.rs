@@ -4,7 +4,7 @@
 use std::time::Instant;
 
 use berth_proto::berth_v1::placement_service_client::PlacementServiceClient;
-use berth_proto::berth_v1::{ReserveRequest, ReserveResponse};
+use berth_proto::berth_v1::{ReleaseRequest, ReleaseResponse, ReserveRequest, ReserveResponse};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use tonic::metadata::MetadataMap;
 use tonic::transport::Channel;
@@ -19,8 +19,8 @@ pub(crate) struct Sender<'a> {
     pub(crate) caller: &'a Caller,
     /// Name of this replica.
     pub(crate) replica: &'a str,
-    /// Header that names the request: it is carried out once.
-    pub(crate) request_id: (&'static str, &'a str),
+    /// Header that names the request, so that it is carried out once; `None` for one without a name.
+    pub(crate) request_id: Option<(&'static str, &'a str)>,
     pub(crate) until: Option<Instant>,
 }
 
@@ -35,22 +35,39 @@ impl Sender<'_> {
         request: ReserveRequest,
     ) -> Result<Response<ReserveResponse>, Status> {
         let mut client = PlacementServiceClient::new(channel).max_decoding_message_size(usize::MAX);
+        client.reserve(self.request(request)?).await
+    }
+
+    /// Has a reservation released.
+    ///
+    /// # Errors
+    /// Those of [`Sender::reserve`].
+    pub(crate) async fn release(
+        &self,
+        channel: Channel,
+        request: ReleaseRequest,
+    ) -> Result<Response<ReleaseResponse>, Status> {
+        PlacementServiceClient::new(channel).release(self.request(request)?).await
+    }
+
+    fn request<T>(&self, message: T) -> Result<Request<T>, Status> {
         let headers = self.headers().ok_or_else(|| Status::unavailable("not to be told"))?;
         let headers = MetadataMap::from_headers(headers);
-        let mut request = Request::from_parts(headers, Extensions::default(), request);
+        let mut request = Request::from_parts(headers, Extensions::default(), message);
         if let Some(until) = self.until {
             request.set_timeout(until.saturating_duration_since(clock::now()));
         }
-        client.reserve(request).await
+        Ok(request)
     }
 
     /// `None` for a text that cannot be a header.
     fn headers(&self) -> Option<HeaderMap> {
-        let (name, id) = self.request_id;
         let mut headers = HeaderMap::new();
         headers.insert(CALLER, encode_caller(self.caller)?);
         headers.insert(FORWARDED_BY, self.replica.parse().ok()?);
-        headers.insert(HeaderName::from_static(name), HeaderValue::from_str(id).ok()?);
+        if let Some((name, id)) = self.request_id {
+            headers.insert(HeaderName::from_static(name), HeaderValue::from_str(id).ok()?);
+        }
         Some(headers)
     }
 }

@@ -30,7 +30,9 @@ impl LedgerUpkeep {
             let staleness = replicas
                 .staleness(now)
                 .unwrap_or_else(|| now.saturating_duration_since(*self.began.get_or_insert(now)));
-            state.metrics.ledger().set_replica(state.assumptions.are_made_here(), staleness);
+            let commits = state.assumptions.are_made_here();
+            let term = replicas.term().filter(|_| commits).map_or(0, |term| term.0);
+            state.metrics.ledger().set_replica(commits, term, staleness);
         }
         let is_due = |(at, attempt): &(Instant, JoinHandle<()>)| {
             attempt.is_finished() && now.saturating_duration_since(*at) >= RETRY

@@ -188,7 +188,8 @@ impl Work {
             }
         }
         self.end_lingering().await?;
-        let (ledger, freshness) = (self.replicas.etcd().clone(), self.state.freshness.clone());
+        let (ledger, freshness) =
+            (self.state.grants.ledger().clone(), self.state.freshness.clone());
         let claimed = move || freshness.positions().claimed();
         let listed = self.replicas.etcd().list_all(&Requests::PREFIXES).await?.records.into_iter();
         let requests = Requests::read(listed.map(|(key, entry)| (key, entry.value)))?;

@@ -32,6 +32,11 @@ impl Access {
         }
     }
 
+    /// The access of a caller for what the server does by itself in its name, without a line in the audit log.
+    pub(crate) fn of_caller(caller: Arc<Caller>) -> Access {
+        Access { caller, changes: None, is_simple: false }
+    }
+
     pub(crate) fn caller(&self) -> &Caller {
         &self.caller
     }

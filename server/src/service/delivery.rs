@@ -82,6 +82,8 @@ impl AssumeTerms {
 /// undone.
 pub(crate) struct Undelivered {
     changes: Option<Changes>,
+    /// Undoes the changes of another replica.
+    elsewhere: Option<Box<dyn FnOnce() + Send>>,
     /// The caller may hear of the changes once they are written.
     written: Written,
 }
@@ -188,7 +190,8 @@ impl Held {
         let (state, request) = (state.clone(), terms.request.clone());
         let changes = Changes { state, target, pods, nominated, request };
         let has_changed = changes.n_pods() > 0;
-        let undelivered = has_changed.then(|| Undelivered { changes: Some(changes), written });
+        let changes = Some(changes);
+        let undelivered = has_changed.then(|| Undelivered { changes, elsewhere: None, written });
         Held { undelivered, next }
     }
 
@@ -221,6 +224,12 @@ impl Held {
 }
 
 impl Undelivered {
+    /// Changes that another replica has made, and written.
+    pub(crate) fn elsewhere(undo: impl FnOnce() + Send + 'static) -> Undelivered {
+        let (changes, written) = (None, Written::default());
+        Undelivered { changes, elsewhere: Some(Box::new(undo)), written }
+    }
+
     /// Waits until the changes are written; only then the caller may have the response.
     ///
     /// # Errors
@@ -238,7 +247,7 @@ impl Undelivered {
 
     /// Records that the caller has the response: the changes stay.
     pub(crate) fn delivered(mut self) {
-        self.changes = None;
+        (self.changes, self.elsewhere) = (None, None);
     }
 
     /// Undoes the changes of several responses together.
@@ -252,6 +261,9 @@ impl Drop for Undelivered {
     fn drop(&mut self) {
         if let Some(changes) = self.changes.take() {
             give_back(vec![changes]);
+        }
+        if let Some(undo) = self.elsewhere.take() {
+            undo();
         }
     }
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
-use crate::ledger::{Etcd, Replica, Revision, Role};
+use crate::ledger::{Etcd, Replica, Revision, Role, Term};
 
 /// The replicas that share a ledger, as one of them sees them.
 #[derive(Debug)]
@@ -54,6 +54,14 @@ impl Replicas {
         match self.role() {
             Role::Follower { committer } => Some(committer),
             Role::Unknown | Role::Elected | Role::Committer { .. } | Role::Resigned => None,
+        }
+    }
+
+    /// The term in which this replica commits, if it does.
+    pub(crate) fn term(&self) -> Option<Term> {
+        match self.role() {
+            Role::Committer { term } => Some(term),
+            Role::Unknown | Role::Follower { .. } | Role::Elected | Role::Resigned => None,
         }
     }
 

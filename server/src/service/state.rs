@@ -18,6 +18,7 @@ use super::replicas::Replicas;
 use super::response_cache::ResponseCache;
 use super::session_table::SessionTable;
 use super::target::Target;
+use super::timed_ledger::TimedLedger;
 use super::watchers::Watchers;
 use crate::admission::{Admission, ByteBudget, Lane, LaneWorkers, User};
 use crate::apiserver::leadership::Leadership;
@@ -199,6 +200,7 @@ impl State {
 
     /// Replaces the ledger, which is in memory by default.
     pub(crate) fn with_ledger(self, ledger: Arc<dyn Ledger>) -> State {
+        let ledger = Arc::new(TimedLedger::new(ledger, self.metrics.ledger().clone()));
         State { grants: Arc::new(Grants::new(ledger)), ..self }
     }
 
@@ -206,7 +208,8 @@ impl State {
     pub(crate) fn with_replicas(self, etcd: Arc<Etcd>, peers: Arc<Peers>) -> State {
         let sessions = self.sessions.at(&etcd.replica().name, clock::unix_micros());
         let replicas = Some(Arc::new(Replicas::new(etcd.clone(), self.assumptions.made_here())));
-        let grants = Arc::new(Grants::new(etcd));
+        let ledger = TimedLedger::new(etcd, self.metrics.ledger().clone());
+        let grants = Arc::new(Grants::new(Arc::new(ledger)));
         State { sessions, replicas, peers, grants, ..self }
     }
 

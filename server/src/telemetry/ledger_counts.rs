@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use metrics::{Counter, Gauge, Unit};
+use metrics::{Counter, Gauge, Histogram, Unit};
 
-use super::description::Description;
+use super::description::{DURATION_BUCKETS, Description};
 use super::{Registry, count};
 
 const AVAILABLE: Description = Description::gauge(
@@ -19,6 +19,25 @@ const BYTES: Description = Description::gauge(
     "Bytes that the ledger takes, of its file or in memory. From 1 GiB no record is added.",
 )
 .measured_in(Unit::Bytes);
+
+const COMMITTED: Description = Description::counter(
+    "berth_ledger_commits_total",
+    &["outcome"],
+    "Transactions of the ledger that this server has tried, by outcome: committed, conflict (a record has changed meanwhile), other_term (another replica decides), full, failed.",
+);
+
+const COMMIT_DURATION: Description = Description::seconds(
+    "berth_ledger_commit_duration_seconds",
+    &[],
+    &DURATION_BUCKETS,
+    "Time of each transaction that was committed.",
+);
+
+const TERM: Description = Description::gauge(
+    "berth_replica_term",
+    &[],
+    "The term in which this server decides for all replicas, which grows with each change of the one that does; 0 while another one does, or none.",
+);
 
 const COMMITS: Description = Description::gauge(
     "berth_replica_commits",
@@ -39,11 +58,49 @@ const FORWARDED: Description = Description::counter(
     "Calls that were sent on to another replica, by outcome: answered, unanswered.",
 );
 
+/// What became of a transaction. It labels the counter.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum CommitOutcome {
+    /// It was committed.
+    Committed,
+    /// A record has changed since it was read.
+    Conflict,
+    /// Another replica decides.
+    OtherTerm,
+    /// There is no room, or it is too large.
+    Full,
+    /// The ledger does not work, or it is not known whether it has.
+    Failed,
+}
+
+impl CommitOutcome {
+    const ALL: [CommitOutcome; 5] = [
+        CommitOutcome::Committed,
+        CommitOutcome::Conflict,
+        CommitOutcome::OtherTerm,
+        CommitOutcome::Full,
+        CommitOutcome::Failed,
+    ];
+
+    fn name(self) -> &'static str {
+        match self {
+            CommitOutcome::Committed => "committed",
+            CommitOutcome::Conflict => "conflict",
+            CommitOutcome::OtherTerm => "other_term",
+            CommitOutcome::Full => "full",
+            CommitOutcome::Failed => "failed",
+        }
+    }
+}
+
 /// Metrics of one server's ledger. Clones count together.
 #[derive(Clone)]
 pub struct LedgerCounts {
     available: Gauge,
     bytes: Gauge,
+    committed: [Counter; CommitOutcome::ALL.len()],
+    commit_duration: Histogram,
+    term: Gauge,
     commits: Gauge,
     staleness: Gauge,
     answered: Counter,
@@ -51,20 +108,31 @@ pub struct LedgerCounts {
 }
 
 impl LedgerCounts {
-    pub(super) const DESCRIPTIONS: &'static [&'static Description] =
-        &[&AVAILABLE, &BYTES, &COMMITS, &STALENESS, &FORWARDED];
+    pub(super) const DESCRIPTIONS: &'static [&'static Description] = &[
+        &AVAILABLE,
+        &BYTES,
+        &COMMITTED,
+        &COMMIT_DURATION,
+        &COMMITS,
+        &TERM,
+        &STALENESS,
+        &FORWARDED,
+    ];
 
     pub(super) fn new(registry: &Registry) -> LedgerCounts {
         let counts = LedgerCounts {
             available: registry.gauge(&AVAILABLE, &[]),
             bytes: registry.gauge(&BYTES, &[]),
+            committed: CommitOutcome::ALL.map(|it| registry.counter(&COMMITTED, &[it.name()])),
+            commit_duration: registry.histogram(&COMMIT_DURATION, &[]),
+            term: registry.gauge(&TERM, &[]),
             commits: registry.gauge(&COMMITS, &[]),
             staleness: registry.gauge(&STALENESS, &[]),
             answered: registry.counter(&FORWARDED, &["answered"]),
             unanswered: registry.counter(&FORWARDED, &["unanswered"]),
         };
         counts.set_available(true);
-        counts.set_replica(true, Duration::ZERO);
+        counts.set_replica(true, 0, Duration::ZERO);
         counts
     }
 
@@ -73,9 +141,19 @@ impl LedgerCounts {
         self.available.set(f64::from(u8::from(is_available)));
     }
 
-    /// Sets whether this server decides for all that share the ledger, and for how long its view has not been certain.
-    pub fn set_replica(&self, commits: bool, staleness: Duration) {
+    /// Counts a transaction; its time counts if it was committed.
+    pub fn record_commit(&self, outcome: CommitOutcome, elapsed: Duration) {
+        self.committed[outcome as usize].increment(1);
+        if outcome == CommitOutcome::Committed {
+            self.commit_duration.record(elapsed);
+        }
+    }
+
+    /// Sets whether this server decides for all that share the ledger, in which term, and for how long its view has not
+    /// been certain.
+    pub fn set_replica(&self, commits: bool, term: i64, staleness: Duration) {
         self.commits.set(f64::from(u8::from(commits)));
+        self.term.set(count(usize::try_from(term).unwrap_or_default()));
         self.staleness.set(staleness.as_secs_f64());
     }
 

@@ -25,6 +25,8 @@ const N_NODES: usize = 20;
 pub(crate) const N_CPUS: usize = 10;
 const N_CLIENTS: u64 = 6;
 const N_KILLS: u64 = 12;
+/// Least number of acknowledged releases before each kill.
+const N_RELEASED: usize = 5;
 
 pub(crate) type Client = PlacementServiceClient<Channel>;
 
@@ -170,6 +172,15 @@ async fn work(mut client: Client, told: Arc<Mutex<Told>>, prefix: String, seed: 
     }
 }
 
+/// Waits until something is so.
+pub(crate) async fn await_true(what: &str, is_so: impl Fn() -> bool) {
+    let until = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < until, "in vain: {what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
 async fn start(cluster: &str, ledger: &Path) -> (Served, Client) {
     let served = Served::start(serve().args(["--cluster", cluster, "--ledger"]).arg(ledger));
     let client = Client::connect(served.url.clone()).await.unwrap();
@@ -214,6 +225,9 @@ async fn no_reservation_is_lost_or_made_twice_by_a_kill() {
             })
             .collect();
         tokio::time::sleep(Duration::from_millis(50 + chance.below(250))).await;
+        // On a slow machine the clients get as far all the same.
+        let n_least = N_RELEASED * (usize::try_from(kill).unwrap() + 1);
+        await_true("some are released", || told.lock().unwrap().released.len() >= n_least).await;
         served.kill();
         for worker in workers {
             worker.await.unwrap();
@@ -240,5 +254,5 @@ async fn no_reservation_is_lost_or_made_twice_by_a_kill() {
     }
     let told = told.lock().unwrap();
     let (n_released, n_held) = (told.released.len(), told.held.len());
-    assert!(n_released > 50 && n_held > 20, "{n_released} {n_held}");
+    assert!(n_released >= 60 && n_held > 0, "{n_released} {n_held}");
 }

@@ -6,6 +6,7 @@
 //! a stream whose first request assumes.
 
 mod bodies;
+mod relayed;
 mod share;
 
 use std::pin::Pin;
@@ -25,6 +26,7 @@ use tower_service::Service as _;
 
 pub(super) use bodies::Copy;
 use bodies::{Coming, Copying, Resumed};
+use relayed::Relaying;
 pub(super) use share::Share;
 
 use super::idempotency::{PREFIX_BYTES, Whole, collect};
@@ -33,7 +35,7 @@ use crate::grpc::call::Call;
 use crate::grpc::status::{COMMITTER, ELSEWHERE, REPLICA};
 use crate::ledger::{GrantError, Replica};
 use crate::replicas::{CALLER, FORWARDED_BY, encode_caller};
-use crate::service::{CallError, Replicas, State, grpc_timeout};
+use crate::service::{CallError, Delivery, Replicas, State, grpc_timeout};
 
 const GRPC_TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
 /// Time within which a named request is sent again after no answer; longer, and its caller had better hear.
@@ -64,14 +66,21 @@ pub(super) struct Elsewhere {
     is_forwarded: bool,
     is_named: bool,
     are_made_here: bool,
+    /// What becomes of a response that its caller does not receive; `None` where it reserves nothing, or can be fetched
+    /// again.
+    relaying: Option<Relaying>,
     state: Arc<State>,
 }
 
 impl Elsewhere {
     /// The way for a call; `None` where this replica decides, or there are no others.
-    pub(super) fn of(call: &Call, request: &Request<Body>) -> Option<Elsewhere> {
-        let (state, path) = (&call.state, call.method.path);
+    pub(super) fn of(call: &mut Call, request: &Request<Body>) -> Option<Elsewhere> {
         let share = call.method.share();
+        if share == Share::SomeStreams && call.state.replicas.is_some() {
+            // Its handler has its own way to know what was delivered.
+            call.delivery = Delivery::watched();
+        }
+        let (state, path) = (&call.state, call.method.path);
         let caller = call.caller.as_ref().filter(|_| share != Share::Nothing)?;
         let replicas = state.replicas.clone()?;
         let is_here = match share {
@@ -94,9 +103,19 @@ impl Elsewhere {
         headers.insert(FORWARDED_BY, replicas.name().parse().ok()?);
         let is_forwarded = request.headers().contains_key(&FORWARDED_BY);
         let is_named = headers.contains_key(crate::service::REQUEST_ID);
+        let relaying = Relaying::of(path, &call.delivery, state, caller).filter(|_| !is_named);
         let path = Uri::from_static(path);
         let (are_made_here, state) = (state.assumptions.are_made_here(), state.clone());
-        Some(Elsewhere { replicas, path, headers, is_forwarded, is_named, are_made_here, state })
+        Some(Elsewhere {
+            replicas,
+            path,
+            headers,
+            is_forwarded,
+            is_named,
+            are_made_here,
+            relaying,
+            state,
+        })
     }
 
     /// Sends a whole call on.
@@ -196,11 +215,17 @@ impl Elsewhere {
         if let Some(left) = until.map(|until| until.saturating_duration_since(clock::now())) {
             request.headers_mut().extend(grpc_timeout(left).map(|it| (GRPC_TIMEOUT, it)));
         }
-        let answered = async {
+        let calling = async move {
             std::future::poll_fn(|cx| channel.poll_ready(cx)).await?;
             channel.call(request).await
         };
-        let answered = answered.await;
+        let answered = match self.relaying.clone() {
+            None => calling.await,
+            Some(relaying) => match relaying.run_to_end(calling).await {
+                Some(answered) => answered,
+                None => return Err(CallError::Broken),
+            },
+        };
         self.state.metrics.ledger().count_forwarded(answered.is_ok());
         answered.map_err(|error| {
             let reason = crate::words::causes(&error);

@@ -12,14 +12,11 @@ use berth_proto::berth_v1::{
     ReserveEntry, ReserveRequest, ReservedPod, SessionServiceCommitRequest,
     SessionServiceCommitResponse,
 };
-use tonic::Code;
-use tonic::metadata::MetadataMap;
 
-use crate::ledger::Revision;
-use crate::replicas::Sender;
 use crate::service::convert::{self, saturate};
+use crate::service::decider::Decider;
 use crate::service::session_table::InUse;
-use crate::service::{CallContext, CallError, Cancel, REQUEST_ID, REVISION, State};
+use crate::service::{CallContext, CallError, Cancel, State};
 
 /// A commit that is under way. Dropped before it is carried out, the session counts as not committed.
 struct Begun {
@@ -45,10 +42,6 @@ pub(super) async fn commit(
     session: InUse,
     request: SessionServiceCommitRequest,
 ) -> Result<SessionServiceCommitResponse, CallError> {
-    let committer = state.replicas.as_ref().and_then(|it| Some((it, it.committer()?)));
-    let Some((replicas, committer)) = committer else {
-        return Err(CallError::NotCommitter { committer: None });
-    };
     let SessionServiceCommitRequest { session_id, assume_ttl_ms } = request;
     let shared = state.clone();
     let begin = move |_: &Cancel| {
@@ -59,39 +52,22 @@ pub(super) async fn commit(
         Ok::<_, CallError>((begun, entries))
     };
     let (mut begun, entries) = state.pool.run(call.deadline, begin).await??;
-    let sender = Sender {
-        caller: call.access.caller(),
-        replica: replicas.name(),
-        request_id: (REQUEST_ID, &session_id),
-        until: call.deadline.0,
-    };
-    let channel = state.peers.channel(&committer.address).ok();
-    let not_committer = CallError::NotCommitter { committer: Some(committer.name) };
-    let channel = channel.ok_or_else(|| not_committer.clone())?;
+    let (access, deadline, request_id) = (&call.access, call.deadline, Some(&*session_id));
+    let decider = Decider { state, access, deadline, request_id };
     let request = ReserveRequest { entries, assume_ttl_ms };
-    let reserved = sender.reserve(channel, request).await;
-    state.metrics.ledger().count_forwarded(reserved.is_ok());
-    let reserved = reserved.map_err(|status| match status.code() {
-        Code::Unavailable => not_committer,
-        _ => status.into(),
-    })?;
+    let (response, revision) = decider.reserve(request).await?;
     begun.is_carried_out = true;
     state.metrics.sessions().count_commit(true);
-    // Then this replica has counted the pods, too, and tells a generation of its own.
-    replicas.await_applied(revision(reserved.metadata())).await;
-    let response = reserved.into_inner();
+    if let Some(replicas) = &state.replicas {
+        // Then this replica has counted the pods, too, and tells a generation of its own.
+        replicas.await_applied(revision).await;
+    }
     Ok(SessionServiceCommitResponse {
         generation: state.cluster.snapshot().generation().get(),
         n_assumed_pods: saturate(response.assumed_pods.len()),
         n_nominated_pods: response.n_nominated_pods,
         assumed_pods: response.assumed_pods,
     })
-}
-
-/// The commit that a response has counted.
-fn revision(headers: &MetadataMap) -> Revision {
-    let revision = headers.get(REVISION.as_str());
-    Revision(revision.and_then(|it| it.to_str().ok()?.parse().ok()).unwrap_or_default())
 }
 
 /// A decision in wire form; `None` for a pod without its object.

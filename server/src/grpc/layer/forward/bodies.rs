@@ -63,7 +63,8 @@ impl HttpBody for Copying {
     }
 }
 
-/// A body whose first frame was taken out before.
+/// A body whose first frame was taken out before. A caller that is gone ends it, so that the other replica still answers
+/// what it has got.
 pub(super) struct Resumed {
     pub(super) first: Option<Frame<Bytes>>,
     pub(super) body: Body,
@@ -77,10 +78,13 @@ impl HttpBody for Resumed {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
-        match self.first.take() {
-            Some(first) => Poll::Ready(Some(Ok(first))),
-            None => Pin::new(&mut self.body).poll_frame(cx),
+        if let Some(first) = self.first.take() {
+            return Poll::Ready(Some(Ok(first)));
         }
+        Poll::Ready(match ready!(Pin::new(&mut self.body).poll_frame(cx)) {
+            Some(Err(_)) => None,
+            frame => frame,
+        })
     }
 
     fn is_end_stream(&self) -> bool {
