@@ -8,7 +8,7 @@
 //! Needs `etcd` on the path. Etcd, the servers and the callers share the machine; what is compared alternates.
 
 use std::error::Error;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -25,6 +25,7 @@ use berth_proto::core_v1::Pod;
 use berth_server::ledger::EtcdOptions;
 use berth_server::runtime::{Limits, LoadLimits, Server, ServerOptions};
 use berth_testing::etcd::Etcd;
+use berth_testing::ports::free_address;
 use tonic::{Code, Request};
 
 /// The allocator of the server.
@@ -263,7 +264,7 @@ async fn reserve(client: &Client, name: &str, since: Option<Instant>) -> Result<
 /// A server with the baseline cluster; a replica on this etcd, or alone.
 async fn start(replica: Option<(&Etcd, usize)>) -> Result<Replica, Failure> {
     let grpc_address = match replica {
-        Some(_) => TcpListener::bind("127.0.0.1:0")?.local_addr()?,
+        Some(_) => free_address(),
         None => SocketAddr::from(([127, 0, 0, 1], 0)),
     };
     let etcd = replica.map(|(etcd, n)| EtcdOptions {

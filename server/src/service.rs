@@ -59,7 +59,6 @@ pub use force_deletion::ForceDeletion;
 pub(crate) use held_bytes::HeldBytes;
 pub use limits::Limits;
 pub(crate) use replicas::Replicas;
-pub(crate) use session::committed_pods;
 pub use session_table::SessionLimits;
 pub(crate) use state::State;
 pub(crate) use supposed::{Fork, Supposed};

@@ -1,24 +1,19 @@
 //! A real etcd for tests: members as processes on loopback, in temporary folders. Without an `etcd` on the path (Debian:
 //! `etcd-server`) the check is skipped and named; with `REQUIRE_ETCD=1` it fails instead.
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU16, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::ports::free_address;
 use crate::recorded::skip;
 
 /// Longest time to wait until a member listens.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Number of attempts to start: somebody else may take a port between two of them.
 const N_ATTEMPTS: usize = 5;
-/// The first port of members, and the number of their ports: below those that systems give to outgoing connections, which
-/// would take the port of a member that is being restarted.
-const PORTS: (u16, u16) = (12_000, 20_000);
-/// Number of ports by which two processes of tests are apart.
-const PORTS_BY_PROCESS: u16 = 64;
 
 /// Members of one etcd cluster. Dropping it ends them.
 #[derive(Debug)]
@@ -211,20 +206,4 @@ fn log(folder: &Path, name: &str) -> Stdio {
 
 fn log_path(folder: &Path, name: &str) -> PathBuf {
     folder.join(format!("{name}.log"))
-}
-
-/// An address on loopback that nobody listens at now, and that no other test of this process is given.
-fn free_address() -> SocketAddr {
-    static N_GIVEN: AtomicU16 = AtomicU16::new(0);
-    let (first, n_ports) = PORTS;
-    let process = u16::try_from(std::process::id() % u32::from(n_ports)).expect("less than that");
-    for _ in 0..n_ports {
-        let given = N_GIVEN.fetch_add(1, Ordering::Relaxed);
-        let port = process.wrapping_mul(PORTS_BY_PROCESS).wrapping_add(given) % n_ports;
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, first + port));
-        if TcpListener::bind(address).is_ok() {
-            return address;
-        }
-    }
-    panic!("no port of {first} and the {n_ports} after it is free")
 }

@@ -8,4 +8,5 @@
 
 pub mod etcd;
 pub mod object;
+pub mod ports;
 pub mod recorded;

@@ -129,10 +129,11 @@ impl Cluster {
     /// read those; disruption budgets where pods are evicted) changed since the fork was made, or was changed on the
     /// fork by a delta, and if the pod no longer exists. Deltas of the fork are never applied here.
     pub fn commit(&self, fork: &Cluster) -> Result<Committed, CommitError> {
+        let base = fork.is_fork_of(self).ok_or(CommitError::NotAFork)?;
         // The fork is locked before its origin. No other code locks both, so a deadlock is impossible.
         let mut decided = fork.writer();
         let mut writer = self.writer();
-        let session = self.checked(fork, &mut decided, &writer)?;
+        let session = checked(base, &mut decided, &writer)?;
         session.is_committed = true;
         let steps: Vec<&Step> = session.steps().collect();
         Ok(self.carry_out(&mut writer, steps))
@@ -144,8 +145,9 @@ impl Cluster {
     /// # Errors
     /// Those of [`Cluster::commit`].
     pub fn begin_commit(&self, fork: &Cluster) -> Result<Vec<Planned>, CommitError> {
+        let base = fork.is_fork_of(self).ok_or(CommitError::NotAFork)?;
         let mut decided = fork.writer();
-        let session = self.checked(fork, &mut decided, &self.writer())?;
+        let session = checked(base, &mut decided, &self.writer())?;
         session.is_committed = true;
         Ok(session.steps().map(Planned::of).collect())
     }
@@ -155,28 +157,6 @@ impl Cluster {
         if let Some(session) = self.writer().session.as_mut() {
             session.is_committed = false;
         }
-    }
-
-    /// The session of a fork of this cluster, if all its decisions may be applied.
-    fn checked<'s>(
-        &self,
-        fork: &Cluster,
-        decided: &'s mut Writer,
-        writer: &Writer,
-    ) -> Result<&'s mut Session, CommitError> {
-        let base = fork.is_fork_of(self).ok_or(CommitError::NotAFork)?;
-        let session = decided.session.as_mut().ok_or(CommitError::NotAFork)?;
-        if session.is_committed {
-            return Err(CommitError::AlreadyCommitted);
-        }
-        for (step, was_pending) in session.recorded() {
-            check(step, base, &session.touched, writer)?;
-            let gone = step.placed().filter(|pod| *was_pending && !writer.knows(pod));
-            if let Some(pod) = gone {
-                return Err(changed(pod.key(), step, Ground::Pod));
-            }
-        }
-        Ok(session)
     }
 
     /// Carries out steps in one generation.
@@ -208,6 +188,26 @@ impl Cluster {
         let (generation, n_assumed) = (self.publish(writer), assumed.len());
         Committed { generation, n_assumed, nominated, assumed, stamp }
     }
+}
+
+/// The session of a fork of `base`, if all its decisions may be applied to the newest state.
+fn checked<'s>(
+    base: &Snapshot,
+    decided: &'s mut Writer,
+    writer: &Writer,
+) -> Result<&'s mut Session, CommitError> {
+    let session = decided.session.as_mut().ok_or(CommitError::NotAFork)?;
+    if session.is_committed {
+        return Err(CommitError::AlreadyCommitted);
+    }
+    for (step, was_pending) in session.recorded() {
+        check(step, base, &session.touched, writer)?;
+        let gone = step.placed().filter(|pod| *was_pending && !writer.knows(pod));
+        if let Some(pod) = gone {
+            return Err(changed(pod.key(), step, Ground::Pod));
+        }
+    }
+    Ok(session)
 }
 
 /// Checks whether a step decided on a fork of `base` may be applied to the newest state.

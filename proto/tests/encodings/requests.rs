@@ -27,7 +27,7 @@ requests! {
     SimulateDrainRequest SimulateScaleUpRequest FitRequest ConsolidateRequest ChooseScaleInRequest
     SessionServiceOpenRequest SessionServiceApplyRequest SessionServiceCommitRequest
     SessionServiceCloseRequest ApplyRequest GetClusterRequest ListNodesRequest ListPodsRequest
-    ConfirmRequest ExtendRequest ReleaseRequest ListAssumedRequest GetPodRequest ListPendingRequest
+    ReserveRequest ConfirmRequest ExtendRequest ReleaseRequest ListAssumedRequest GetPodRequest ListPendingRequest
 }
 
 fn read<T: DeserializeOwned>(json: &Value) -> Result<T, String> {

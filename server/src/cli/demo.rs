@@ -7,6 +7,7 @@ mod progress;
 mod replicas;
 mod story;
 mod connections;
+mod feeding;
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -17,7 +18,6 @@ use berth_client::Client;
 use berth_proto::berth_v1::ExplainRequest;
 use berth_proto::berth_v1::delta::Change;
 use berth_proto::core_v1::Pod;
-use berth_synthetic::cluster::{ClusterSpec, SyntheticCluster};
 use berth_synthetic::workload::{self, WorkloadSpec};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -28,6 +28,7 @@ use crate::config::{Config, Overrides};
 use crate::net::ListenError;
 use crate::runtime::{Limits, LoadLimits, Server, ServerOptions, StartError};
 use connections::N_CONNECTIONS;
+use feeding::{failed, feed, feed_changes, index, nodes, to_u64};
 use gpus::Asking;
 use load::{Method, Run};
 use progress::Progress;
@@ -109,8 +110,14 @@ async fn run_replicas(
     n_replicas: u32,
     mut stop: Stop,
 ) -> Result<ExitCode, CliError> {
+    let spec = replicas::Spec {
+        n_replicas,
+        n_nodes: index(args.nodes),
+        n_pods: args.pods.map(index),
+        seed: args.seed,
+    };
     let told = tokio::select! {
-        told = replicas::story(args, n_replicas) => told?,
+        told = replicas::story(&spec) => told?,
         () = stop.signal() => {
             output::note(ENDED_EARLY);
             return Ok(ExitCode::FAILURE);
@@ -140,7 +147,7 @@ async fn story(args: &DemoArgs, server: &Server) -> Result<ExitCode, CliError> {
     let n_pods = index(args.pods.unwrap_or(DEFAULT_PODS));
     let spec = WorkloadSpec { n_pods, seed: args.seed, ..WorkloadSpec::default() };
     let pods = workload::generate(&spec);
-    feed(args, &client, &pods).await?;
+    feed(&client, (index(args.nodes), args.seed), &pods).await?;
     let example = pods.first().cloned();
     let has_errors = place_all(&client, pods).await?;
     account(&client, example).await?;
@@ -290,30 +297,6 @@ async fn start(args: &DemoArgs) -> Result<Server, CliError> {
     }
 }
 
-/// Generates the cluster with the services of the pods to place, and feeds it through `ClusterService.Sync`.
-async fn feed(args: &DemoArgs, client: &Client, pods_to_place: &[Pod]) -> Result<(), CliError> {
-    let spec =
-        ClusterSpec { n_nodes: index(args.nodes), seed: args.seed, ..ClusterSpec::default() };
-    let generated = tokio::task::spawn_blocking(move || SyntheticCluster::generate(&spec));
-    let mut cluster = generated.await.map_err(failed)?.map_err(failed)?;
-    cluster.add_services_of(pods_to_place);
-    let what = format!("{} with {}", nodes(cluster.nodes.len()), running_pods(cluster.pods.len()));
-    feed_changes(client, cluster.into_changes().collect(), &what).await
-}
-
-/// Feeds objects, with progress on standard error.
-async fn feed_changes(client: &Client, changes: Vec<Change>, what: &str) -> Result<(), CliError> {
-    let progress = Progress::start(&format!("feeding {what}"), to_u64(changes.len()));
-    let started = clock::now();
-    let fed = client.feed(changes.into_iter(), progress.callback()).await.map_err(failed)?;
-    let elapsed = clock::now() - started;
-    progress.finish();
-    for refused in &fed.refused {
-        output::note(&format!("refused: {refused}"));
-    }
-    Ok(output::show(&format!("fed {what} in {:.1} s", elapsed.as_secs_f64()))?)
-}
-
 /// Places and assumes the pods, with progress on standard error.
 async fn place(client: &Client, pods: Vec<Pod>, method: Method) -> Result<Run, CliError> {
     let n_pods = pods.len();
@@ -335,26 +318,6 @@ fn n_unary(n_pods: usize) -> usize {
     let n_streamed = n_pods - (n_pods / 5).min(MAX_UNARY_PODS);
     let batch_size = Method::Stream.batch_size();
     n_pods - n_streamed / batch_size * batch_size
-}
-
-fn failed(error: impl std::fmt::Display) -> CliError {
-    CliError::Request(error.to_string())
-}
-
-fn nodes(n: usize) -> String {
-    output::count(n, "node")
-}
-
-fn running_pods(n: usize) -> String {
-    output::count(n, "running pod")
-}
-
-fn index(n: u32) -> usize {
-    usize::try_from(n).unwrap_or(usize::MAX)
-}
-
-fn to_u64(n: usize) -> u64 {
-    u64::try_from(n).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

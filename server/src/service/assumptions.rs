@@ -664,4 +664,8 @@ mod tests;
 #[cfg(test)]
 mod keeping_tests;
 #[cfg(test)]
+mod replicas_fixture;
+#[cfg(test)]
+mod simulation;
+#[cfg(test)]
 mod follower_tests;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use berth_engine::{AssumptionStamp, Committed, Decision, Outcome, PodKey};
+use berth_engine::{AssumptionStamp, Committed, CommittedPod, Decision, Outcome, PodKey};
 use berth_proto::berth_v1 as wire;
 use tokio::runtime::Handle;
 
@@ -211,6 +211,16 @@ impl Held {
         if placement.assumed {
             placement.assumption = self.next();
         }
+    }
+
+    /// The pods of a commit in wire form, with their assumptions.
+    pub(crate) fn tell_commit(&mut self, pods: Vec<CommittedPod>) -> Vec<wire::CommittedPod> {
+        let pod = |pod: CommittedPod| wire::CommittedPod {
+            pod: Some(convert::pod_key(&pod.key, &pod.uid)),
+            node_name: pod.node.to_string(),
+            assumption: self.next(),
+        };
+        pods.into_iter().map(pod).collect()
     }
 
     /// Writes the assumptions into the results of many pods, in order.

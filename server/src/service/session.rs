@@ -4,8 +4,7 @@ mod elsewhere;
 
 use std::sync::Arc;
 
-use berth_engine::{Committed, CommittedPod};
-use berth_proto::berth_v1 as wire;
+use berth_engine::Committed;
 use berth_proto::berth_v1::{
     SessionServiceApplyRequest, SessionServiceApplyResponse, SessionServiceCloseRequest,
     SessionServiceCloseResponse, SessionServiceCommitRequest, SessionServiceCommitResponse,
@@ -18,7 +17,7 @@ use super::cluster::delta;
 use super::session_table::InUse;
 use crate::clock;
 use crate::service::admission::{self, AdmittedChanges};
-use crate::service::convert::{self, saturate};
+use crate::service::convert::saturate;
 use crate::service::{
     Access, AssumeTerms, CallContext, CallError, Cancel, Guarded, Held, State, Undelivered,
 };
@@ -142,19 +141,9 @@ fn answer(
         generation: committed.generation.get(),
         n_assumed_pods: saturate(committed.n_assumed),
         n_nominated_pods: saturate(committed.nominated.len()),
-        assumed_pods: committed_pods(committed.assumed, &mut held),
+        assumed_pods: held.tell_commit(committed.assumed),
     };
     (response, held.undelivered)
-}
-
-/// The pods of a commit, with their assumptions.
-pub(crate) fn committed_pods(pods: Vec<CommittedPod>, held: &mut Held) -> Vec<wire::CommittedPod> {
-    let pod = |pod: CommittedPod| wire::CommittedPod {
-        pod: Some(convert::pod_key(&pod.key, &pod.uid)),
-        node_name: pod.node.to_string(),
-        assumption: held.next(),
-    };
-    pods.into_iter().map(pod).collect()
 }
 
 /// Closes a session.

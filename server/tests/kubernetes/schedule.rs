@@ -8,6 +8,7 @@ mod gang;
 mod hand_off;
 mod many;
 mod place;
+mod replicas;
 mod restart;
 mod volumes;
 mod world;

@@ -431,6 +431,25 @@ fn the_demo_has_gpus() {
     }
 }
 
+/// Of several servers the one that decides is killed, and nothing that was acknowledged is lost.
+#[test]
+fn the_demo_has_replicas() {
+    if Command::new("etcd").arg("--version").output().is_err() {
+        return berth_testing::recorded::skip(
+            "the demo with replicas: there is no etcd on the path",
+        );
+    }
+    let text = run("berth demo --exit --replicas 2 --nodes 20 --pods 100");
+    for expected in [
+        "REPLICA  GRPC",
+        ", which committed, was killed (SIGKILL) after 50 pods: ",
+        " of 100 pods through all replicas in ",
+        "each replica that is left has every reservation that was acknowledged, and no other",
+    ] {
+        assert!(text.contains(expected), "{expected}\nis not in\n{text}");
+    }
+}
+
 /// SIGTERM drains at any time: after the last step of the demo this is the normal end, before it an early one.
 #[test]
 fn the_demo_ends_at_a_signal() {

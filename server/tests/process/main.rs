@@ -14,6 +14,7 @@ mod ledger;
 mod ledger_questions;
 mod log;
 mod manifests;
+mod proxy;
 mod replicas;
 mod reservations;
 mod serve;

@@ -17,14 +17,14 @@ use berth_synthetic::workload::{self, WorkloadSpec};
 use tokio::task::JoinSet;
 use tonic::{Code, Request, Response, Status};
 
-use super::{DemoArgs, failed, feed, index};
+use super::feeding::{failed, feed};
 use crate::cli::output::{self, Table};
 use crate::cli::{CliError, manifest};
 use crate::clock;
 use processes::Processes;
 
 /// Pods to place without `--pods`.
-const DEFAULT_PODS: u32 = 5_000;
+const DEFAULT_PODS: usize = 5_000;
 /// Clients that reserve at once.
 const N_CLIENTS: usize = 16;
 /// Longest time for which a request is repeated.
@@ -33,6 +33,14 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(20);
 /// Assumed pods of a page.
 const PAGE: u32 = 1_000;
+
+/// What to run.
+pub(super) struct Spec {
+    pub(super) n_replicas: u32,
+    pub(super) n_nodes: usize,
+    pub(super) n_pods: Option<usize>,
+    pub(super) seed: u64,
+}
 
 /// A reserved pod, with its token.
 type Reserved = (String, u64);
@@ -67,18 +75,15 @@ struct Told {
 ///
 /// # Errors
 /// There is no etcd, a process does not start, no replica commits.
-pub(super) async fn story(
-    args: &DemoArgs,
-    n_replicas: u32,
-) -> Result<(Processes, ExitCode), CliError> {
+pub(super) async fn story(spec: &Spec) -> Result<(Processes, ExitCode), CliError> {
+    let Spec { n_replicas, n_nodes, seed, .. } = *spec;
     let mut processes = Processes::start(n_replicas).await?;
-    let n_pods = index(args.pods.unwrap_or(DEFAULT_PODS));
-    let spec = WorkloadSpec { n_pods, seed: args.seed, ..WorkloadSpec::default() };
-    let pods = workload::generate(&spec);
+    let n_pods = spec.n_pods.unwrap_or(DEFAULT_PODS);
+    let pods = workload::generate(&WorkloadSpec { n_pods, seed, ..WorkloadSpec::default() });
     let mut clients = Vec::new();
     for replica in &processes.replicas {
         let client = Client::connect(&replica.url(), 1).await.map_err(failed)?;
-        feed(args, &client, &pods).await?;
+        feed(&client, (n_nodes, seed), &pods).await?;
         clients.push(client);
     }
     let committer = processes.committer().await?;

@@ -73,6 +73,8 @@ enum What {
         ttl: Option<Duration>,
     },
     End(Leaving),
+    /// Nothing; but that this server still decides has to be certain.
+    Settle,
 }
 
 /// Pods whose end is not in the ledger yet.
@@ -119,6 +121,7 @@ impl Keeper {
             position: None,
             has_failed: false,
             is_over: false,
+            asks_term: false,
             waiting: Vec::new(),
             ending: Vec::new(),
             later: VecDeque::new(),
@@ -191,9 +194,10 @@ impl Keeper {
         }
     }
 
-    /// Waits for everything that was sent before.
+    /// Waits for everything that was sent before, and until it is certain that no other server decides: whoever is told
+    /// that something is not there could otherwise be told so by a server whose term is over.
     pub(super) fn settled(&self) -> Written {
-        self.send(What::Nominate(Vec::new()))
+        self.send(What::Settle)
     }
 
     fn send(&self, what: What) -> Written {
@@ -213,6 +217,8 @@ struct Work {
     has_failed: bool,
     /// Whether the term is over: nothing is written any more.
     is_over: bool,
+    /// Whether somebody waits to hear that it is not.
+    asks_term: bool,
     /// Who waits for what is in the book; with the keys that it would add.
     waiting: Vec<(oneshot::Sender<Outcome>, Vec<Key>)>,
     /// Pods whose end is in the book.
@@ -315,6 +321,7 @@ impl Work {
                 (nominations.len(), nominations.iter().map(|(_, value)| size(value)).sum())
             }
             What::SetTtl { .. } => (1, 0),
+            What::Settle => (0, 0),
             What::End(leaving) => (2 * leaving.pods.len() + 1, 0),
         };
         n_keys == 0 || n_keys + more_keys <= MAX_KEYS && n_bytes + more_bytes <= MAX_BYTES
@@ -341,6 +348,10 @@ impl Work {
             }
             What::End(leaving) => {
                 self.end(leaving);
+                Vec::new()
+            }
+            What::Settle => {
+                self.asks_term = self.place.term.is_some();
                 Vec::new()
             }
         };
@@ -389,7 +400,7 @@ impl Work {
 
     fn commit(&mut self) -> Result<(), CommitError> {
         self.has_failed = true;
-        while self.book.is_unsure() {
+        while self.book.is_unsure() || self.asks_term {
             let mut transaction = self.book.transaction();
             transaction.term = self.place.term;
             let keys: Vec<Key> = transaction.writes.iter().map(|(key, _)| key.clone()).collect();
@@ -398,6 +409,7 @@ impl Work {
                 transaction.writes.push((Key::position(), Some(position.clone())));
             }
             self.place.ledger.commit(transaction)?;
+            self.asks_term = false;
             self.book.settle(&keys);
             self.position = position.or(self.position.take());
         }
@@ -407,7 +419,7 @@ impl Work {
 
     /// The term is over: nothing that is unsure will be written. Who commits now knows what was.
     fn give_up(&mut self) {
-        (self.is_over, self.has_failed) = (true, false);
+        (self.is_over, self.has_failed, self.asks_term) = (true, false, false);
         self.ending.clear();
         self.later.clear();
         self.answer(&Err(GrantError::OtherTerm));
@@ -437,7 +449,7 @@ impl What {
             What::Add { records, .. } => records.iter().any(|it| is_too_large(it.body.len())),
             What::Nominate(nominations) => nominations.iter().any(|it| is_too_large(size(&it.1))),
             // A response is split.
-            What::Answer(_) | What::SetTtl { .. } | What::End(_) => false,
+            What::Answer(_) | What::SetTtl { .. } | What::End(_) | What::Settle => false,
         }
     }
 }

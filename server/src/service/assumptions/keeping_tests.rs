@@ -64,10 +64,12 @@ impl Ledger for Unplugged {
 }
 
 /// A server on the ledger, with two nodes of 8 CPUs.
-fn server(ledger: &Arc<Unplugged>) -> Arc<State> {
+async fn server(ledger: &Arc<Unplugged>) -> Arc<State> {
     let state = fixture::state(&[("n0", "8"), ("n1", "8")]);
     let kept = state.assumptions.keep_in(ledger.clone()).unwrap();
     state.assumptions.restore(kept, &state.responses, Instant::now());
+    // Another one begins only once this one has written what it has to.
+    state.assumptions.settled().await.unwrap();
     state
 }
 
@@ -114,7 +116,7 @@ async fn until(what: &str, is_so: impl Fn() -> bool) {
 #[tokio::test]
 async fn the_next_server_has_what_was_acknowledged() {
     let ledger = Unplugged::new(1_000);
-    let first = server(&ledger);
+    let first = server(&ledger).await;
     let (a, on_a) = place(&first, "a", "1").await.unwrap();
     let (b, on_b) = place(&first, "b", "1").await.unwrap();
     let (c, _) = place(&first, "c", "1").await.unwrap();
@@ -133,21 +135,21 @@ async fn the_next_server_has_what_was_acknowledged() {
     assert_eq!(expected[..2], [("a".into(), a, on_a, Some(60)), ("b".into(), b, on_b, None)]);
     // Two records of one pod each, and three of the gang, each of two parts.
     assert_eq!(ledger.n_records(), 10);
-    let second = server(&ledger);
+    let second = server(&ledger).await;
     assert_eq!(assumed(&second), expected);
     let objects = second.cluster.assumed_pods().into_iter().map(|it| it.pod.object().unwrap());
     let names: Vec<_> = objects.map(|it| it.metadata.unwrap().uid).collect();
     assert_eq!((&*names[2], &*names[151]), ("uid-web-0", "uid-web-99"));
     // A third has what has changed since.
     second.assumptions.release(&named("a", a)).unwrap().1.await.unwrap();
-    assert_eq!(assumed(&server(&ledger)), expected[1..]);
+    assert_eq!(assumed(&*server(&ledger).await), expected[1..]);
     assert!(place(&second, "a", "1").await.unwrap().0 > expected.last().unwrap().1);
 }
 
 #[tokio::test]
 async fn nominations_are_there_again() {
     let ledger = Unplugged::new(1_000);
-    let first = server(&ledger);
+    let first = server(&ledger).await;
     for node in ["n0", "n1"] {
         fixture::run(&first.cluster, &fixture::pod(&format!("low-{node}"), "8", 0), node);
     }
@@ -164,13 +166,13 @@ async fn nominations_are_there_again() {
     };
     let expected = [Some("n0".to_owned()), Some("n1".to_owned()), None];
     assert_eq!((nominated(&first), ledger.n_records()), (expected.clone(), 2));
-    assert_eq!(nominated(&server(&ledger)), expected);
+    assert_eq!(nominated(&*server(&ledger).await), expected);
     // A pod that is placed is not nominated any more.
-    let second = server(&ledger);
+    let second = server(&ledger).await;
     fixture::run(&second.cluster, &fixture::pod("a", "8", 10), "n0");
     second.assumptions.forget_ended();
     until("the record is removed", || ledger.n_records() == 1).await;
-    assert_eq!(nominated(&server(&ledger)), [None, expected[1].clone(), None]);
+    assert_eq!(nominated(&*server(&ledger).await), [None, expected[1].clone(), None]);
     // Nothing stays of one that could not be written.
     let third = fixture::state(&[("n2", "8")]);
     fixture::run(&third.cluster, &fixture::pod("low", "8", 0), "n2");
@@ -191,7 +193,7 @@ async fn nominations_are_there_again() {
 #[tokio::test]
 async fn what_a_feed_knows_better_leaves_the_ledger() {
     let ledger = Unplugged::new(1_000);
-    let first = server(&ledger);
+    let first = server(&ledger).await;
     place(&first, "bound", "1").await.unwrap();
     place(&first, "gone", "1").await.unwrap();
     fixture::run(&first.cluster, &fixture::pod("bound", "1", 0), "n0");
@@ -214,7 +216,7 @@ async fn nothing_is_acknowledged_that_may_not_be_written() {
     for happens in [false, true] {
         let ledger = Unplugged::new(1_000);
         ledger.happens.store(happens, Ordering::Relaxed);
-        let state = server(&ledger);
+        let state = server(&ledger).await;
         let (a, _) = place(&state, "a", "5").await.unwrap();
         ledger.is_unplugged.store(true, Ordering::Relaxed);
         let error = place(&state, "b", "5").await.unwrap_err();
@@ -236,14 +238,14 @@ async fn nothing_is_acknowledged_that_may_not_be_written() {
         ledger.is_unplugged.store(false, Ordering::Relaxed);
         until("both have ended", || state.cluster.snapshot().n_assumed() == 0).await;
         assert_eq!(ledger.n_records(), 0);
-        assert_eq!(assumed(&server(&ledger)), []);
+        assert_eq!(assumed(&*server(&ledger).await), []);
     }
 }
 
 #[tokio::test]
 async fn a_full_ledger_refuses_reservations_and_ends_others() {
     let ledger = Unplugged::new(4);
-    let state = server(&ledger);
+    let state = server(&ledger).await;
     let (a, _) = place(&state, "a", "1").await.unwrap();
     place(&state, "b", "1").await.unwrap();
     let error = place(&state, "c", "1").await.unwrap_err();
@@ -252,14 +254,14 @@ async fn a_full_ledger_refuses_reservations_and_ends_others() {
     state.assumptions.confirm(&named("a", a)).unwrap().written.await.unwrap();
     state.assumptions.release(&named("a", a)).unwrap().1.await.unwrap();
     place(&state, "c", "1").await.unwrap();
-    assert_eq!(assumed(&server(&ledger)), assumed(&state));
+    assert_eq!(assumed(&*server(&ledger).await), assumed(&state));
 }
 
 /// Many callers share a write.
 #[tokio::test]
 async fn changes_that_come_together_are_written_together() {
     let ledger = Unplugged::new(10_000);
-    let state = server(&ledger);
+    let state = server(&ledger).await;
     let callers = (0..200).map(|n| {
         let state = state.clone();
         tokio::spawn(async move { place(&state, &format!("p{n}"), "10m").await.unwrap() })
@@ -268,6 +270,6 @@ async fn changes_that_come_together_are_written_together() {
     for caller in callers {
         caller.await.unwrap();
     }
-    assert_eq!((ledger.n_records(), assumed(&server(&ledger)).len()), (400, 200));
+    assert_eq!((ledger.n_records(), assumed(&*server(&ledger).await).len()), (400, 200));
     assert!(*ledger.n_commits.lock().unwrap() <= 200);
 }

@@ -54,18 +54,17 @@ pub(crate) async fn extend(
     Ok(ExtendResponse { node_name: node.to_string(), assumption })
 }
 
-/// Node of a changed assumption and whether it is still one, once that is written; also that it is over.
+/// Node of a changed assumption and whether it is still one, once that is written; also why it is not changed.
 async fn written(
     state: &State,
     renewed: Result<Renewed, AssumptionError>,
 ) -> Result<(Arc<str>, bool), CallError> {
     match renewed {
         Ok(Renewed { node, is_assumed, written }) => written.await.map(|()| (node, is_assumed)),
-        Err(error @ AssumptionError::Over { .. }) => {
+        Err(error) => {
             state.assumptions.settled().await?;
             Err(error.into())
         }
-        Err(error) => Err(error.into()),
     }
 }
 
@@ -83,9 +82,13 @@ pub(crate) async fn release(
     state.check_commits_here()?;
     let shared = state.clone();
     let job = move |_: &Cancel| shared.assumptions.release(&named);
-    let (released, written) = state.pool.run(call.deadline, job).await??;
-    written.await?;
-    Ok(ReleaseResponse { released })
+    match state.pool.run(call.deadline, job).await? {
+        Ok((released, written)) => written.await.map(|()| ReleaseResponse { released }),
+        Err(error) => {
+            state.assumptions.settled().await?;
+            Err(error.into())
+        }
+    }
 }
 
 /// One page of assumed pods.

@@ -12,7 +12,7 @@ use super::{batch, entries};
 use crate::clock;
 use crate::service::convert::{self, Mode, saturate};
 use crate::service::{
-    AssumeTerms, CallContext, CallError, Cancel, Guarded, Held, State, Undelivered, committed_pods,
+    AssumeTerms, CallContext, CallError, Cancel, Guarded, Held, State, Undelivered,
 };
 
 /// Carries out decisions that were made elsewhere.
@@ -66,7 +66,7 @@ fn reserve_now(
     let response = ReserveResponse {
         generation: reserved.generation.get(),
         n_nominated_pods: saturate(reserved.nominated.len()),
-        assumed_pods: committed_pods(reserved.assumed, &mut held),
+        assumed_pods: held.tell_commit(reserved.assumed),
     };
     Ok((response, held.undelivered))
 }
@@ -159,7 +159,7 @@ mod tests {
         check(on("p", "1", ""), "entries[1].assume.node_name").await;
         check(
             on("p", "-1", "n0"),
-            "entries[1].assume.pod.spec.containers[0].resources.requests.cpu",
+            "entries[1].assume.pod.spec.containers[0].resources.requests[cpu]",
         )
         .await;
         let decision = reserve_entry::Decision::ClearNomination(Default::default());

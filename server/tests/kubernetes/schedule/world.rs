@@ -8,11 +8,14 @@ use berth_server::apiserver;
 use berth_server::apiserver::KubeOptions;
 use berth_server::apiserver::lease::LeaseOptions;
 use berth_server::feed::kube::{KubeFeed, Pace};
+use berth_server::ledger::EtcdOptions;
 use berth_server::policy::Profiles;
 use berth_server::runtime::{Server, ServerOptions};
 use berth_server::scheduler::backoff::Backoff;
 use berth_server::scheduler::queue::QueueOptions;
 use berth_server::scheduler::{Scheduler, SchedulerOptions};
+use berth_testing::etcd::Etcd;
+use berth_testing::ports::free_address;
 use serde_json::{Value, json};
 
 /// The time after which a wait fails: longer than any step takes on a busy machine.
@@ -139,9 +142,35 @@ impl World {
             ..Policy::default().spec().clone()
         };
         let profiles = Profiles::from(vec![Policy::new(spec).expect("a policy")]);
-        let options_of_server =
-            ServerOptions { profiles, awaits_files: true, ..ServerOptions::default() };
-        let server = Server::start(options_of_server).await.expect("a server");
+        let server = ServerOptions { profiles, ..ServerOptions::default() };
+        self.start_server(server, options).await
+    }
+
+    /// Starts a scheduler of the pods of `berth` that shares what it reserves with others.
+    pub(crate) async fn start_replica(
+        &self,
+        etcd: &Etcd,
+        name: &str,
+        options: SchedulerOptions,
+    ) -> Instance {
+        let spec =
+            PolicySpec { scheduler_name: "berth".to_owned(), ..Policy::default().spec().clone() };
+        let profiles = Profiles::from(vec![Policy::new(spec).expect("a policy")]);
+        let grpc_address = free_address();
+        let etcd = EtcdOptions {
+            endpoints: etcd.endpoints(),
+            name: name.to_owned(),
+            address: format!("http://{grpc_address}"),
+            ..EtcdOptions::default()
+        };
+        let etcd = Some(etcd);
+        let server = ServerOptions { profiles, grpc_address, etcd, ..ServerOptions::default() };
+        self.start_server(server, options).await
+    }
+
+    async fn start_server(&self, server: ServerOptions, options: SchedulerOptions) -> Instance {
+        let server = ServerOptions { awaits_files: true, ..server };
+        let server = Server::start(server).await.expect("a server");
         let client = self.client().await;
         let scheduler = server.start_scheduler(client.clone(), options);
         let pace = Pace {

@@ -112,6 +112,7 @@ fn the_wall_clock_is_read_where_it_is_known_to_be_harmless() {
         "service/placement.rs",
         "service/placement/entries.rs",
         "service/placement/gang.rs",
+        "service/placement/reserve.rs",
         "service/preemption.rs",
         // The time of an allocation that is written to claims.
         "scheduler/claims.rs",
