@@ -143,7 +143,7 @@ impl Cluster {
     /// and returns its decisions in order. Until [`Cluster::abandon_commit`] the fork counts as committed.
     ///
     /// # Errors
-    /// Those of [`Cluster::commit`].
+    /// [`CommitError`]; then the fork is as it was.
     pub fn begin_commit(&self, fork: &Cluster) -> Result<Vec<Planned>, CommitError> {
         let base = fork.is_fork_of(self).ok_or(CommitError::NotAFork)?;
         let mut decided = fork.writer();

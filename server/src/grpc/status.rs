@@ -27,7 +27,7 @@ const LEDGER_RETRY: Duration = Duration::from_secs(1);
 impl From<CallError> for Status {
     fn from(error: CallError) -> Status {
         if let CallError::AtCommitter { code, message, details } = error {
-            // It is presentable there.
+            // The other replica has escaped the message already.
             return Status::with_details(code, message, details.into());
         }
         let message = presentable(&error.to_string());

@@ -28,7 +28,7 @@ impl Sender<'_> {
     /// Has decisions carried out.
     ///
     /// # Errors
-    /// What the other replica has answered, `UNAVAILABLE` if it does not answer.
+    /// The status with which the other replica refuses; `UNAVAILABLE` if it cannot be reached.
     pub(crate) async fn reserve(
         &self,
         channel: Channel,
@@ -41,7 +41,7 @@ impl Sender<'_> {
     /// Has a reservation released.
     ///
     /// # Errors
-    /// Those of [`Sender::reserve`].
+    /// The status with which the other replica refuses; `UNAVAILABLE` if it cannot be reached.
     pub(crate) async fn release(
         &self,
         channel: Channel,

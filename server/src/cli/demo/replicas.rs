@@ -34,7 +34,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// Assumed pods of a page.
 const PAGE: u32 = 1_000;
 
-/// What to run.
+/// Size of the demo, and the seed of its cluster and its pods.
 pub(super) struct Spec {
     pub(super) n_replicas: u32,
     pub(super) n_nodes: usize,
@@ -45,7 +45,7 @@ pub(super) struct Spec {
 /// A reserved pod, with its token.
 type Reserved = (String, u64);
 
-/// What the clients share.
+/// State of the clients that reserve: the pods that wait, the replicas to ask, and the answers.
 #[derive(Default)]
 struct Shared {
     /// The replicas that were not killed.
@@ -55,7 +55,7 @@ struct Shared {
     n_answered: AtomicUsize,
 }
 
-/// What the clients were told.
+/// The answers that all clients together have got.
 #[derive(Default)]
 struct Told {
     /// The nodes of reserved pods.

@@ -66,8 +66,8 @@ pub(super) struct Elsewhere {
     is_forwarded: bool,
     is_named: bool,
     are_made_here: bool,
-    /// What becomes of a response that its caller does not receive; `None` where it reserves nothing, or can be fetched
-    /// again.
+    /// Releases what a response has reserved whose caller does not receive it; `None` for a method that reserves nothing,
+    /// and for a named request, whose response can be fetched again.
     relaying: Option<Relaying>,
     state: Arc<State>,
 }

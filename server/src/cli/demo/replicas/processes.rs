@@ -49,7 +49,7 @@ struct Process(Child);
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // A process that has ended by itself cannot be killed.
         drop(self.0.kill());
         drop(self.0.wait());
     }

@@ -33,7 +33,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Pause before it is tried again.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// What has to be done with a response that may have reserved room.
+/// How a response that may have reserved room is read, and how that room is released.
 #[derive(Clone)]
 pub(super) struct Relaying {
     reading: Reading,
@@ -75,7 +75,7 @@ impl Relaying {
             // Dropped unread, the body releases what it tells of.
             drop(outcome.send(answer));
         });
-        // It ends without an outcome only in a panic.
+        // The task sends an outcome unless it panics.
         answered.await.ok()
     }
 
@@ -225,7 +225,7 @@ impl Drop for Relayed {
     }
 }
 
-/// What its caller does not read any more. It counts as over, so that dropping it does nothing.
+/// The rest of a response whose caller is gone. Its body counts as over, so that dropping it does nothing.
 struct Rest(Relayed);
 
 impl Rest {
