@@ -140,13 +140,13 @@ impl ResponseCache {
     }
 
     /// Takes over what the ledger has, in place of what this server has remembered: others may have answered since.
-    pub(crate) fn restore(&self, answered: Vec<Answered>, now: Instant) {
+    pub(crate) fn restore(&self, answered: &[Answered], now: Instant) {
         let mut table = self.table();
         while !table.order.is_empty() {
             table.forget_oldest();
         }
         for Answered { name, digest, response } in answered {
-            table.remember(&name, digest, response, now);
+            table.remember(name, *digest, response.clone(), now);
         }
     }
 
@@ -316,7 +316,7 @@ mod tests {
         assert!(answers.begin_again(name("undone"), [0, 0]).is_none());
         let response = Bytes::from_static(b"theirs");
         let digest = digest([b"q", b""]);
-        answers.restore(vec![Answered { name: name("new"), digest, response }], clock::now());
+        answers.restore(&[Answered { name: name("new"), digest, response }], clock::now());
         assert!(is_first(&answers, "old", b"q").await);
         let again = answers.claim(name("new"), [b"q", b""]).await;
         assert!(matches!(again, Ok(Claim::Again(again)) if again == "theirs"));

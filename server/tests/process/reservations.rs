@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -152,8 +153,15 @@ pub(crate) async fn change(
     Ok(())
 }
 
-/// Makes requests until the server is gone.
-async fn work(mut client: Client, told: Arc<Mutex<Told>>, prefix: String, seed: u64) {
+/// Makes requests until it is told that the server is gone. Until then a refusal is of no account: the server may still be
+/// loading.
+async fn work(
+    mut client: Client,
+    told: Arc<Mutex<Told>>,
+    prefix: String,
+    seed: u64,
+    is_gone: Arc<AtomicBool>,
+) {
     let mut chance = Chance(seed);
     for n in 0.. {
         let worked = match chance.below(2) {
@@ -167,7 +175,10 @@ async fn work(mut client: Client, told: Arc<Mutex<Told>>, prefix: String, seed: 
             _ => change(&mut client, &told, &mut chance).await,
         };
         if worked.is_err() {
-            return;
+            if is_gone.load(Ordering::Relaxed) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
 }
@@ -217,11 +228,12 @@ async fn no_reservation_is_lost_or_made_twice_by_a_kill() {
     let mut last_token = 0;
     for kill in 0..N_KILLS {
         let (served, client) = start(&cluster, &ledger).await;
+        let is_gone = Arc::new(AtomicBool::new(false));
         let workers: Vec<_> = (0..N_CLIENTS)
             .map(|n| {
-                let (client, told) = (client.clone(), told.clone());
+                let (client, told, is_gone) = (client.clone(), told.clone(), is_gone.clone());
                 let seed = kill * N_CLIENTS + n;
-                tokio::spawn(work(client, told, format!("p{kill}-{n}"), seed))
+                tokio::spawn(work(client, told, format!("p{kill}-{n}"), seed, is_gone))
             })
             .collect();
         tokio::time::sleep(Duration::from_millis(50 + chance.below(250))).await;
@@ -229,6 +241,7 @@ async fn no_reservation_is_lost_or_made_twice_by_a_kill() {
         let n_least = N_RELEASED * (usize::try_from(kill).unwrap() + 1);
         await_true("some are released", || told.lock().unwrap().released.len() >= n_least).await;
         served.kill();
+        is_gone.store(true, Ordering::Relaxed);
         for worker in workers {
             worker.await.unwrap();
         }

@@ -140,6 +140,7 @@ impl Follower {
         // Greater than what any server has told: also than what one of a quicker clock has.
         assumptions.raise_next_token(mirror.next_token().max(clock::unix_micros()));
         let mut gone = Vec::new();
+        responses.restore(&requests.answered, now);
         let mut undoing = Undoing::begin(&requests.unanswered, responses);
         {
             let mut table = assumptions.table();
@@ -155,7 +156,6 @@ impl Follower {
         }
         let mut book = mirror.into_book();
         book.adopt_requests(&requests, now);
-        responses.restore(requests.answered, now);
         let next_token = Arc::downgrade(&assumptions);
         let position = move || {
             let next_token = next_token.upgrade()?.next_token();

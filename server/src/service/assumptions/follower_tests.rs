@@ -152,3 +152,25 @@ async fn a_named_request_is_carried_out_once_whoever_decides() {
     let refused = other.state.assumptions.answer(&late, b"late").await;
     assert_eq!(refused, Err(CallError::NotGranted(GrantError::OtherTerm)));
 }
+
+#[tokio::test]
+async fn a_server_that_decides_once_more_undoes_before_it_repeats() {
+    let ledger = Terms::new();
+    let (mut one, mut other) = (Replica::new(&ledger), Replica::new(&ledger));
+    one.take_over(1, 0);
+    let request = one.first_claim("lost").await;
+    in_scope_of(request.clone(), one.place("p0")).await.unwrap();
+    one.state.assumptions.answer(&request, b"first").await.unwrap();
+    request.remember(b"first");
+    // Elsewhere the name was forgotten, and its second caller got no response.
+    let again = other.first_claim("lost").await;
+    other.take_over(2, 0);
+    other.release("p0", one.held("p0").2).await;
+    in_scope_of(again, other.place("p1")).await.unwrap();
+    assert_eq!(ledger.list(Key::REQUESTS).unwrap().len(), 1);
+    one.follower.hand_over();
+    one.take_over(3, 0);
+    let retry = one.first_claim("lost").await;
+    assert_eq!(one.assumed(), []);
+    drop((request, retry));
+}

@@ -93,7 +93,7 @@ impl Assumptions {
     /// Assumes the pods again that the cluster does not know better, and remembers responses again. Pods of a request
     /// that has no response end. To be called once the cluster was fed. Blocks.
     pub(crate) fn restore(&self, mut kept: Kept, responses: &Arc<ResponseCache>, now: Instant) {
-        responses.restore(kept.requests.answered, now);
+        responses.restore(&kept.requests.answered, now);
         let mut undoing = Undoing::begin(&kept.requests.unanswered, responses);
         kept.pods.retain(|pod| match undoing.ends_with(pod.token) {
             Some(ends) => {

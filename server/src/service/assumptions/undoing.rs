@@ -1,6 +1,7 @@
 //! Undoing: ends the pods of requests that a server before this one has carried out and not answered.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::keeper::{Ending, Undone};
@@ -12,16 +13,17 @@ use crate::service::response_cache::ResponseCache;
 #[derive(Debug, Default)]
 pub(super) struct Undoing {
     requests: Vec<(Undone, Vec<Ending>)>,
-    /// The request of each token.
-    index_of: HashMap<u64, usize>,
+    /// Tokens of the pods of a request, by the first, with the request's index.
+    tokens: BTreeMap<u64, (Range<u64>, usize)>,
 }
 
 impl Undoing {
+    /// To be called after [`ResponseCache::restore`]: a name that still had an older response would not be waited for.
     pub(super) fn begin(unanswered: &[Unanswered], responses: &Arc<ResponseCache>) -> Undoing {
         let mut undoing = Undoing::default();
         for (index, Unanswered { name, digest, tokens }) in unanswered.iter().enumerate() {
-            let of_request = tokens.iter().cloned().flatten().map(|token| (token, index));
-            undoing.index_of.extend(of_request);
+            let of_request = tokens.iter().map(|range| (range.start, (range.clone(), index)));
+            undoing.tokens.extend(of_request);
             let key = request::key(name);
             let _retry = responses.begin_again(name.clone(), *digest).map(Arc::new);
             undoing.requests.push((Undone { key, _retry }, Vec::new()));
@@ -31,7 +33,8 @@ impl Undoing {
 
     /// The ends of the pods of the request that has assumed this one; `None` if it is of no such request.
     pub(super) fn ends_with(&mut self, token: u64) -> Option<&mut Vec<Ending>> {
-        let (_, pods) = self.requests.get_mut(*self.index_of.get(&token)?)?;
+        let (_, (range, index)) = self.tokens.range(..=token).next_back()?;
+        let (_, pods) = self.requests.get_mut(*index).filter(|_| range.contains(&token))?;
         Some(pods)
     }
 
