@@ -9,14 +9,13 @@
 
 use std::net::SocketAddr;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::time::Duration;
 
 use berth_benches::pause::Pauses;
-use berth_benches::{N_NODES, Workload, existing, incoming, node, objects};
+use berth_benches::served::{self, Failure, load, median};
+use berth_benches::{Workload, incoming};
 use berth_client::{Client, Mode};
-use berth_engine::ClusterState;
-use berth_loadgen::load::{Arrival, Limit, LoadSpec, run};
+use berth_loadgen::load::{Arrival, Limit, LoadSpec};
 use berth_loadgen::report::{Latency, LoadReport};
 use berth_proto::berth_v1::placement_service_server::{PlacementService, PlacementServiceServer};
 use berth_proto::berth_v1::{
@@ -25,8 +24,7 @@ use berth_proto::berth_v1::{
     PlaceRequest, PlaceResponse, PlaceStreamRequest, PlaceStreamResponse, ReleaseRequest,
     ReleaseResponse, ReserveRequest, ReserveResponse,
 };
-use berth_proto::core_v1::Pod;
-use berth_server::runtime::{Server, ServerOptions, transport};
+use berth_server::runtime::{ServerOptions, transport};
 use tokio_stream::Empty;
 use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status, Streaming};
@@ -38,8 +36,6 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// Number of calls in flight, and of connections.
 const N_CALLERS: usize = 16;
 const N_CONNECTIONS: usize = 2;
-/// Number of different pods.
-const N_PODS: usize = 64;
 /// Pods in one stream message, and stream messages in flight.
 const STREAM_CHUNK: usize = 500;
 const N_STREAM_MESSAGES: usize = 8;
@@ -51,8 +47,6 @@ const N_ROUNDS: usize = 11;
 const ROUND: Duration = Duration::from_secs(1);
 /// Duration of the other measurements.
 const LONG: Duration = Duration::from_secs(5);
-
-type Failure = Box<dyn std::error::Error>;
 
 fn main() -> ExitCode {
     // Cargo adds the argument `--bench`.
@@ -71,17 +65,19 @@ fn main() -> ExitCode {
 }
 
 async fn measure(arguments: &[String]) -> Result<(), Failure> {
-    let server = start().await?;
+    let server = served::start(ServerOptions::default()).await?;
     let place = connect(server.grpc_address()).await?;
-    let request =
-        PlaceRequest { pod: pods().into_iter().next().map(Box::new), ..PlaceRequest::default() };
+    let request = PlaceRequest {
+        pod: Some(Box::new(incoming(0, Workload::Basic))),
+        ..PlaceRequest::default()
+    };
     let answer = place.placement(0).place(request).await?.into_inner();
     let empty = connect(start_empty(answer).await?).await?;
     match arguments {
         [what, n] => {
             let limit = Limit::Pods(n.parse()?);
             let client = if what == "empty" { &empty } else { &place };
-            run_load(client, LoadSpec { limit, ..unary() }).await?;
+            load(client, LoadSpec { limit, ..unary() }).await?;
         }
         _ => figures(&place, &empty).await?,
     }
@@ -91,7 +87,7 @@ async fn measure(arguments: &[String]) -> Result<(), Failure> {
 
 async fn figures(place: &Client, empty: &Client) -> Result<(), Failure> {
     for client in [empty, place] {
-        run_load(client, LoadSpec { limit: Limit::Pods(5_000), ..unary() }).await?;
+        load(client, LoadSpec { limit: Limit::Pods(5_000), ..unary() }).await?;
     }
     let mut rounds = Vec::new();
     for _ in 0..N_ROUNDS {
@@ -109,7 +105,7 @@ async fn figures(place: &Client, empty: &Client) -> Result<(), Failure> {
     say_placements(
         "PlaceStream",
         &format!("{STREAM_CHUNK} pods a message"),
-        &run_load(place, stream).await?,
+        &load(place, stream).await?,
     );
     let batch = LoadSpec {
         mode: Mode::Batch,
@@ -122,13 +118,13 @@ async fn figures(place: &Client, empty: &Client) -> Result<(), Failure> {
     say_placements(
         "PlaceBatch",
         &format!("{REPLICAS} replicas a call"),
-        &run_load(place, batch.clone()).await?,
+        &load(place, batch.clone()).await?,
     );
     let distinct = LoadSpec { batch_size: STREAM_CHUNK, replicas: 1, ..batch };
     say_placements(
         "PlaceBatch",
         &format!("{STREAM_CHUNK} entries a call"),
-        &run_load(place, distinct).await?,
+        &load(place, distinct).await?,
     );
     Ok(())
 }
@@ -149,8 +145,8 @@ struct Round {
 impl Round {
     async fn measure(place: &Client, empty: &Client) -> Result<Round, Failure> {
         let pauses = tokio::task::spawn_blocking(|| Pauses::watch(ROUND / 2)).await?;
-        let empty_rate = run_load(empty, unary()).await?.decisions_per_second;
-        let rate = run_load(place, unary()).await?.decisions_per_second;
+        let empty_rate = load(empty, unary()).await?.decisions_per_second;
+        let rate = load(place, unary()).await?.decisions_per_second;
         let half = LoadSpec {
             arrival: Arrival::Open { pods_per_second: rate / 2.0 },
             limit: Limit::Duration(2 * ROUND),
@@ -158,8 +154,8 @@ impl Round {
             concurrency: 256,
             ..unary()
         };
-        let empty_at_half = run_load(empty, half.clone()).await?.latency;
-        let at_half = run_load(place, half).await?.latency;
+        let empty_at_half = load(empty, half.clone()).await?.latency;
+        let at_half = load(place, half).await?.latency;
         Ok(Round { rate, empty_rate, at_half, empty_at_half, pauses })
     }
 }
@@ -193,51 +189,12 @@ fn say_placements(what: &str, how: &str, report: &LoadReport) {
 }
 
 fn say(what: &str, figure: &str, budget: &str, is_met: bool) {
-    let met = if is_met { "met" } else { "not met" };
-    eprintln!("grpc/{N_NODES}-nodes {what}: {figure}; budget {budget}, {met}");
-}
-
-fn median(mut figures: Vec<f64>) -> f64 {
-    figures.sort_by(f64::total_cmp);
-    figures[figures.len() / 2]
+    served::say("grpc", what, figure, budget, is_met);
 }
 
 /// Returns the specification of a closed loop with a fixed number of callers.
 fn unary() -> LoadSpec {
     LoadSpec { concurrency: N_CALLERS, limit: Limit::Duration(ROUND), ..LoadSpec::default() }
-}
-
-fn pods() -> Vec<Pod> {
-    (0..N_PODS).map(|k| incoming(k, Workload::Basic)).collect()
-}
-
-/// # Errors
-/// A failed call is an error too, because a call that is not carried out would count as fast.
-async fn run_load(client: &Client, spec: LoadSpec) -> Result<LoadReport, Failure> {
-    let report = run(client, pods().into(), &spec, Arc::new(|_| ())).await?;
-    match report.errors.iter().next() {
-        None => Ok(report),
-        Some((code, count)) => {
-            Err(format!("{} pods failed with {code}: {}", count.n_pods, count.example).into())
-        }
-    }
-}
-
-/// A server with the baseline cluster.
-async fn start() -> Result<Server, Failure> {
-    let server = Server::start(ServerOptions::default()).await?;
-    let cluster = server.cluster();
-    let nodes = (0..N_NODES).map(|i| cluster.compile_node(&node(i, Workload::Basic)));
-    let pods = (0..30 * N_NODES)
-        .map(|j| cluster.compile_pod(&existing(j, N_NODES, Workload::Basic)))
-        .collect::<Result<_, _>>()?;
-    cluster.replace(ClusterState {
-        nodes: nodes.collect::<Result<_, _>>()?,
-        objects: objects(cluster, Workload::Basic),
-        pods,
-    });
-    server.freshness().note_applied();
-    Ok(server)
 }
 
 /// A server over Berth's transport whose `Place` returns `answer` for every request.

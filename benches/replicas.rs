@@ -5,23 +5,22 @@
 //! cargo bench -p berth-benches --bench replicas
 //! ```
 //!
+//! `-- streamed` (or `latency`, `dry-runs`, `hand-over`) makes one of the measurements only.
+//!
 //! Needs `etcd` on the path. Etcd, the servers and the callers share the machine; what is compared alternates.
 
-use std::error::Error;
 use std::net::SocketAddr;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use berth_benches::{N_NODES, Workload, existing, incoming, node, objects};
+use berth_benches::served::{self, Failure, load, median};
+use berth_benches::{Workload, incoming};
 use berth_client::{Client, Mode, PlaceOptions};
-use berth_engine::ClusterState;
 use berth_etcd::rpc::TxnRequest;
 use berth_etcd::{ClientOptions, transaction};
-use berth_loadgen::load::{Limit, LoadSpec, run};
+use berth_loadgen::load::{Limit, LoadSpec};
 use berth_loadgen::report::LoadReport;
-use berth_proto::berth_v1::{PlaceMode, PlaceRequest};
-use berth_proto::core_v1::Pod;
+use berth_proto::berth_v1::{ListAssumedRequest, PlaceMode, PlaceRequest};
 use berth_server::ledger::EtcdOptions;
 use berth_server::runtime::{Limits, LoadLimits, Server, ServerOptions};
 use berth_testing::etcd::Etcd;
@@ -32,21 +31,20 @@ use tonic::{Code, Request};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
+const N_MEMBERS: usize = 3;
 const N_REPLICAS: usize = 3;
-/// Number of different pods.
-const N_PODS: usize = 64;
 /// Number of alternating rounds, and the duration of a measurement in one.
 const N_ROUNDS: usize = 7;
 const ROUND: Duration = Duration::from_secs(1);
+/// Duration of a measurement of streams.
+const STREAMED: Duration = Duration::from_secs(3);
 /// Bytes of a value of the bare transaction: about those of a reservation.
 const VALUE_BYTES: usize = 600;
 /// Pods in a stream's message, and messages in flight.
-const STREAM_CHUNK: usize = 200;
-const N_STREAM_MESSAGES: usize = 8;
+const STREAM_CHUNK: usize = 500;
+const N_STREAM_MESSAGES: usize = 16;
 /// Longest time to wait for a state.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-type Failure = Box<dyn Error>;
 
 fn main() -> ExitCode {
     let outcome = tokio::runtime::Runtime::new()
@@ -68,7 +66,9 @@ struct Replica {
 }
 
 async fn measure() -> Result<(), Failure> {
-    let Some(etcd) = Etcd::start(1, &[]) else { return Err("needs `etcd` on the path".into()) };
+    let Some(etcd) = Etcd::start(N_MEMBERS, &[]) else {
+        return Err("needs `etcd` on the path".into());
+    };
     let alone = start(None).await?;
     let mut replicas = Vec::new();
     for n in 0..N_REPLICAS {
@@ -83,10 +83,21 @@ async fn measure() -> Result<(), Failure> {
         password: None,
         timeout: Duration::from_secs(5),
     })?;
-    latency(&bare, &replicas).await?;
-    streamed(&replicas).await?;
-    dry_runs(&alone, &replicas).await?;
-    hand_over(replicas).await?;
+    // Cargo adds the argument `--bench`.
+    let chosen = std::env::args().skip(1).find(|text| text != "--bench");
+    let is_chosen = |what: &str| chosen.as_ref().is_none_or(|chosen| chosen == what);
+    if is_chosen("latency") {
+        latency(&bare, &replicas).await?;
+    }
+    if is_chosen("streamed") {
+        streamed(&replicas).await?;
+    }
+    if is_chosen("dry-runs") {
+        dry_runs(&alone, &replicas).await?;
+    }
+    if is_chosen("hand-over") {
+        hand_over(replicas).await?;
+    }
     alone.server.shutdown().await;
     Ok(())
 }
@@ -97,19 +108,19 @@ async fn latency(bare: &berth_etcd::Client, replicas: &[Replica]) -> Result<(), 
     for round in 0..N_ROUNDS {
         bares.extend(transactions(bare, round).await?);
         let spec = LoadSpec { concurrency: 1, ..assuming(Mode::Unary, 1) };
-        at_committer.push(load(&replicas[0].client, spec.clone()).await?.latency);
-        elsewhere.push(load(&replicas[1].client, spec).await?.latency);
+        at_committer.push(reserving(replicas, &replicas[0], spec.clone()).await?.latency);
+        elsewhere.push(reserving(replicas, &replicas[1], spec).await?.latency);
     }
     let bare_p99 = percentile(&mut bares, 99);
     let bare_p50 = percentile(&mut bares, 50);
-    for (what, latencies) in [("committer", at_committer), ("another replica", elsewhere)] {
+    for (what, latencies) in [("the committer", at_committer), ("another replica", elsewhere)] {
         let p50 = median(latencies.iter().map(|it| it.p50_us).collect());
         let p99 = median(latencies.iter().map(|it| it.p99_us).collect());
         let ratio = p99 / bare_p99;
         let figure = format!(
             "p50 {p50:.0} µs, p99 {p99:.0} µs, {ratio:.2} × the p99 of a bare transaction (p50 {bare_p50:.0} µs, p99 {bare_p99:.0} µs)"
         );
-        say(&format!("Place with ASSUME at the {what}"), &figure, "≤ 4 ×", ratio <= 4.0);
+        say(&format!("Place with ASSUME at {what}"), &figure, "≤ 4 ×", ratio <= 4.0);
     }
     Ok(())
 }
@@ -137,11 +148,12 @@ async fn transactions(bare: &berth_etcd::Client, round: usize) -> Result<Vec<f64
 
 /// Durable reservations a second over streams.
 async fn streamed(replicas: &[Replica]) -> Result<(), Failure> {
-    let spec = LoadSpec { concurrency: N_STREAM_MESSAGES, ..assuming(Mode::Stream, STREAM_CHUNK) };
+    let (concurrency, limit) = (N_STREAM_MESSAGES, Limit::Duration(STREAMED));
+    let spec = LoadSpec { concurrency, limit, ..assuming(Mode::Stream, STREAM_CHUNK) };
     for (what, replica) in [("the committer", &replicas[0]), ("another replica", &replicas[1])] {
         let mut rates = Vec::new();
         for _ in 0..N_ROUNDS {
-            rates.push(load(&replica.client, spec.clone()).await?.decisions_per_second);
+            rates.push(reserving(replicas, replica, spec.clone()).await?.decisions_per_second);
         }
         let rate = median(rates);
         let figure = format!("{rate:.0} reservations/s, {STREAM_CHUNK} pods a message");
@@ -180,8 +192,8 @@ async fn hand_over(mut replicas: Vec<Replica>) -> Result<(), Failure> {
         times.push(began.elapsed());
         ending.await?;
     }
-    let longest = times.into_iter().max().unwrap_or_default();
-    let figure = format!("{:.0} ms until another one has reserved", longest.as_secs_f64() * 1e3);
+    let longest = times.iter().max().copied().unwrap_or_default();
+    let figure = format!("{times:.0?} until another one has reserved");
     say("a committer that shuts down", &figure, "≤ 500 ms", longest <= Duration::from_millis(500));
     for replica in replicas {
         replica.server.shutdown().await;
@@ -189,26 +201,19 @@ async fn hand_over(mut replicas: Vec<Replica>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A load that reserves, and releases at its end.
+/// A load that reserves.
 fn assuming(mode: Mode, batch_size: usize) -> LoadSpec {
     LoadSpec {
         mode,
         batch_size,
         options: PlaceOptions { mode: PlaceMode::Assume, ..PlaceOptions::default() },
         limit: Limit::Duration(ROUND),
-        release: true,
         ..LoadSpec::default()
     }
 }
 
 fn say(what: &str, figure: &str, budget: &str, is_met: bool) {
-    let met = if is_met { "met" } else { "not met" };
-    eprintln!("replicas/{N_NODES}-nodes {what}: {figure}; budget {budget}, {met}");
-}
-
-fn median(figures: Vec<f64>) -> f64 {
-    let mut figures = figures;
-    percentile(&mut figures, 50)
+    served::say("replicas", what, figure, budget, is_met);
 }
 
 fn percentile(figures: &mut [f64], percent: usize) -> f64 {
@@ -217,18 +222,23 @@ fn percentile(figures: &mut [f64], percent: usize) -> f64 {
     figures.get(rank.saturating_sub(1)).copied().unwrap_or_default()
 }
 
-fn pods() -> Vec<Pod> {
-    (0..N_PODS).map(|k| incoming(k, Workload::Basic)).collect()
-}
-
-/// # Errors
-/// A failed call is an error too, because a call that is not carried out would count as fast.
-async fn load(client: &Client, spec: LoadSpec) -> Result<LoadReport, Failure> {
-    let report = run(client, pods().into(), &spec, Arc::new(|_| ())).await?;
-    match report.errors.iter().next() {
-        None => Ok(report),
-        Some((code, count)) => {
-            Err(format!("{} pods failed with {code}: {}", count.n_pods, count.example).into())
+/// Runs a load that reserves, and gives everything back.
+async fn reserving(
+    replicas: &[Replica],
+    at: &Replica,
+    spec: LoadSpec,
+) -> Result<LoadReport, Failure> {
+    let report = served::load(&at.client, spec).await?;
+    loop {
+        let request = ListAssumedRequest { page_size: 1_000, ..ListAssumedRequest::default() };
+        let listed = replicas[0].client.placement(0).list_assumed(request).await?.into_inner();
+        let keys: Vec<_> = listed.pods.into_iter().filter_map(|listed| listed.pod).collect();
+        if keys.is_empty() {
+            return Ok(report);
+        }
+        // Each replica is fed by itself.
+        for replica in replicas {
+            replica.client.delete_pods(&keys).await?;
         }
     }
 }
@@ -277,18 +287,7 @@ async fn start(replica: Option<(&Etcd, usize)>) -> Result<Replica, Failure> {
     let load = LoadLimits { max_queue_time, ..LoadLimits::default() };
     let limits = Limits { load, ..Limits::default() };
     let options = ServerOptions { grpc_address, etcd, limits, ..ServerOptions::default() };
-    let server = Server::start(options).await?;
-    let cluster = server.cluster();
-    let nodes = (0..N_NODES).map(|i| cluster.compile_node(&node(i, Workload::Basic)));
-    let pods = (0..30 * N_NODES)
-        .map(|j| cluster.compile_pod(&existing(j, N_NODES, Workload::Basic)))
-        .collect::<Result<_, _>>()?;
-    cluster.replace(ClusterState {
-        nodes: nodes.collect::<Result<_, _>>()?,
-        objects: objects(cluster, Workload::Basic),
-        pods,
-    });
-    server.freshness().note_applied();
+    let server = served::start(options).await?;
     let client = Client::connect(&format!("http://{}", server.grpc_address()), 2).await?;
     Ok(Replica { server, client })
 }
