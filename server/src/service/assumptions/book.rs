@@ -5,7 +5,6 @@
 //! parts of a response come before its first one.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::mem;
 use std::time::{Duration, Instant};
 
 use super::record::{self, NewRecord, Standing};
@@ -109,12 +108,48 @@ impl Book {
 
     /// Changes the time to live of a pod; one that has ended keeps none.
     pub(super) fn set_ttl(&mut self, token: u64, ttl: Option<Duration>) {
-        self.change(token, |standing| standing.ttl = ttl);
+        if let Some((first, standing)) = self.standing_mut(token) {
+            standing.ttl = ttl;
+            self.rewrite(first);
+        }
     }
 
-    /// Ends a pod. The record goes with its last one.
-    pub(super) fn end(&mut self, token: u64) {
-        self.change(token, |standing| standing.has_ended = true);
+    /// Ends pods. A record goes with its last one.
+    pub(super) fn end(&mut self, tokens: impl IntoIterator<Item = u64>) {
+        let mut changed = None;
+        for token in tokens {
+            let Some((first, standing)) = self.standing_mut(token) else { continue };
+            standing.has_ended = true;
+            if let Some(before) = changed.replace(first).filter(|before| *before != first) {
+                self.rewrite(before);
+            }
+        }
+        changed.into_iter().for_each(|first| self.rewrite(first));
+    }
+
+    /// Number of keys that the end of these pods changes at most.
+    pub(super) fn n_keys_of(&self, tokens: impl IntoIterator<Item = u64>) -> usize {
+        2 * self.begin_records(tokens).filter(|begins| *begins).count()
+    }
+
+    /// Number of the first ones of these pods whose end fits into one transaction.
+    pub(super) fn n_that_fit(&self, tokens: impl IntoIterator<Item = u64>) -> usize {
+        let mut n_records = 0;
+        let fits = |begins: &bool| {
+            n_records += usize::from(*begins);
+            2 * n_records < MAX_KEYS
+        };
+        self.begin_records(tokens).take_while(fits).count()
+    }
+
+    /// Whether each of these pods is in another record than the one before.
+    fn begin_records(&self, tokens: impl IntoIterator<Item = u64>) -> impl Iterator<Item = bool> {
+        let mut before = None;
+        tokens.into_iter().map(move |token| {
+            let record = self.records.range(..=token).next_back();
+            let first = record.map(|(first, _)| *first);
+            before.replace(first) != Some(first)
+        })
     }
 
     /// Forgets records and nominations that the ledger has refused.
@@ -179,17 +214,18 @@ impl Book {
         keys.iter().for_each(|key| self.forget(key));
     }
 
-    fn change(&mut self, token: u64, change: impl FnOnce(&mut Standing)) {
-        let Some((&first, standings)) = self.records.range_mut(..=token).next_back() else {
-            return;
-        };
-        let index = usize::try_from(token - first).ok();
-        let standing = index.and_then(|index| standings.get_mut(index));
-        let Some(standing) = standing.filter(|standing| !standing.has_ended) else { return };
-        change(standing);
-        let standings = mem::take(standings);
+    /// The standing of a pod that has not ended, and the first token of its record.
+    fn standing_mut(&mut self, token: u64) -> Option<(u64, &mut Standing)> {
+        let (&first, standings) = self.records.range_mut(..=token).next_back()?;
+        let index = usize::try_from(token - first).ok()?;
+        let standing = standings.get_mut(index).filter(|standing| !standing.has_ended)?;
+        Some((first, standing))
+    }
+
+    /// Has a record written as it is now, or removed if all of its pods have ended.
+    fn rewrite(&mut self, first: u64) {
+        let Some(standings) = self.records.remove(&first) else { return };
         if standings.iter().all(|standing| standing.has_ended) {
-            self.records.remove(&first);
             self.set(Key::reservation(first), None);
             self.set(Key::reservation_state(first), None);
         } else {
@@ -248,6 +284,25 @@ mod tests {
     }
 
     #[test]
+    fn the_end_of_many_pods_is_split_by_their_records() {
+        let (mut book, ledger) = (Book::default(), Memory::new(Revision(0)));
+        let sizes: Vec<(u64, usize)> = (0..100).map(|n| (1_000 * n, 3)).collect();
+        book.add(records(&sizes), None);
+        commit(&mut book, &ledger);
+        let tokens: Vec<u64> = sizes.iter().flat_map(|&(first, _)| first..first + 3).collect();
+        assert_eq!(book.n_keys_of(tokens.iter().copied()), 200);
+        let (mut left, mut n_transactions) = (&tokens[..], 0);
+        while !left.is_empty() {
+            let (now, later) = left.split_at(book.n_that_fit(left.iter().copied()));
+            book.end(now.iter().copied());
+            let n_keys = write(&mut book, &ledger);
+            assert!(n_keys <= MAX_KEYS && !book.is_unsure(), "{n_keys}");
+            (left, n_transactions) = (later, n_transactions + 1);
+        }
+        assert_eq!((n_transactions, ledger.list("").unwrap().len()), (2, 0));
+    }
+
+    #[test]
     fn a_record_goes_with_its_last_pod() {
         let (mut book, ledger) = (Book::default(), Memory::new(Revision(0)));
         book.add(records(&[(100, 2), (102, 1)]), None);
@@ -260,17 +315,17 @@ mod tests {
             "reservation/102",
         ];
         assert_eq!(keys(&ledger), all);
-        book.end(101);
+        book.end([101]);
         book.set_ttl(101, Some(Duration::from_secs(1)));
         assert_eq!(book.n_unsure().0, 1, "only the state changes");
         commit(&mut book, &ledger);
         assert_eq!(keys(&ledger), all);
-        book.end(100);
-        book.end(100);
+        book.end([100]);
+        book.end([100]);
         commit(&mut book, &ledger);
         assert_eq!(keys(&ledger), ["reservation-state/102", "reservation/102"]);
         for unknown in [0, 99, 100, 101, 103, u64::MAX] {
-            book.end(unknown);
+            book.end([unknown]);
         }
         assert!(!book.is_unsure());
     }
@@ -281,7 +336,7 @@ mod tests {
         book.add(records(&[(100, 1)]), None);
         // The outcome is in doubt: it may be there.
         ledger.commit(book.transaction()).unwrap();
-        book.end(100);
+        book.end([100]);
         commit(&mut book, &ledger);
         assert_eq!(keys(&ledger), Vec::<String>::new());
         assert_eq!(book.n_unsure(), (0, 0));
@@ -351,13 +406,13 @@ mod tests {
         book.add(records(&[(100, 1)]), None);
         commit(&mut book, &Memory::new(Revision(0)));
         book.add(records(&[(200, 3), (203, 1)]), None);
-        book.end(100);
+        book.end([100]);
         book.withdraw(&[200, 203].map(Key::reservation));
         let writes = book.transaction().writes;
         let keys = [Key::reservation_state(100), Key::reservation(100)];
         assert_eq!(writes, keys.map(|key| (key, None)));
         assert_eq!(book.n_unsure(), (2, 0));
-        book.end(201);
+        book.end([201]);
         assert_eq!(book.n_unsure(), (2, 0));
     }
 

@@ -25,7 +25,7 @@ use crate::telemetry::AssumptionEnd;
 
 /// Maximum number of bytes of a record's value, below etcd's `--max-request-bytes` of 1.5 MiB.
 const MAX_RECORD_BYTES: usize = 1 << 20;
-/// Maximum number of pods of an end, or of nominations, that are written together.
+/// Maximum number of nominations that are written together.
 const MAX_TOGETHER: usize = MAX_KEYS / 2;
 /// Time until a failed transaction is tried again, if no change comes before.
 const RETRY: Duration = Duration::from_millis(500);
@@ -83,6 +83,26 @@ struct Leaving {
     reason: AssumptionEnd,
     /// The request that is undone with it.
     undone: Option<Undone>,
+}
+
+impl Leaving {
+    fn tokens(&self) -> impl Iterator<Item = u64> {
+        self.pods.iter().map(|pod| pod.token)
+    }
+
+    fn n_requests(&self) -> usize {
+        usize::from(self.undone.is_some())
+    }
+
+    /// Leaves the first `n` pods; returns the others, with the request.
+    fn split_off(&mut self, n: usize) -> Option<Leaving> {
+        let is_split = n < self.pods.len();
+        is_split.then(|| Leaving {
+            pods: self.pods.split_off(n),
+            reason: self.reason,
+            undone: self.undone.take(),
+        })
+    }
 }
 
 /// A named request that is undone.
@@ -180,17 +200,9 @@ impl Keeper {
         reason: AssumptionEnd,
         undone: Option<Undone>,
     ) -> Written {
-        let end = |pods: &[Ending], undone: Option<Undone>| {
-            let pods = pods.to_vec();
-            self.send(What::End(Leaving { pods, reason, undone }))
-        };
-        let n_before = pods.len().saturating_sub(1) / MAX_TOGETHER * MAX_TOGETHER;
-        let (before, last) = pods.split_at_checked(n_before).unwrap_or((&[], pods));
-        let written = before.chunks(MAX_TOGETHER).map(|pods| end(pods, None));
-        let written = written.reduce(Written::and).unwrap_or_default();
-        match last.is_empty() && undone.is_none() {
-            true => written,
-            false => written.and(end(last, undone)),
+        match pods.is_empty() && undone.is_none() {
+            true => Written::default(),
+            false => self.send(What::End(Leaving { pods: pods.to_vec(), reason, undone })),
         }
     }
 
@@ -252,8 +264,10 @@ impl Work {
                     }
                 }
                 Ok(next) => {
-                    self.take(next);
-                    self.take_more(changes);
+                    self.next = self.take(next);
+                    if self.next.is_none() {
+                        self.take_more(changes);
+                    }
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
@@ -291,16 +305,20 @@ impl Work {
     /// Takes up an end that came while nothing could be written.
     fn take_up_later(&mut self) {
         while !self.has_failed && !self.is_over {
-            let Some(leaving) = self.later.pop_front() else { return };
+            let Some(mut leaving) = self.later.pop_front() else { return };
+            let rest = leaving.split_off(self.book.n_that_fit(leaving.tokens()));
             self.end(leaving);
+            rest.into_iter().for_each(|rest| self.later.push_front(rest));
             self.write();
         }
     }
 
     fn take_more(&mut self, changes: &Receiver<Change>) {
-        loop {
+        while self.next.is_none() {
             match changes.try_recv() {
-                Ok(change) if self.has_room_for(&change.what) => self.take(change),
+                Ok(change) if self.has_room_for(&change.what) => {
+                    self.next = self.take(change);
+                }
                 Ok(change) => return self.next = Some(change),
                 Err(TryRecvError::Empty | TryRecvError::Disconnected) => return,
             }
@@ -322,17 +340,18 @@ impl Work {
             }
             What::SetTtl { .. } => (1, 0),
             What::Settle => (0, 0),
-            What::End(leaving) => (2 * leaving.pods.len() + 1, 0),
+            What::End(leaving) => (self.book.n_keys_of(leaving.tokens()) + leaving.n_requests(), 0),
         };
         n_keys == 0 || n_keys + more_keys <= MAX_KEYS && n_bytes + more_bytes <= MAX_BYTES
     }
 
-    fn take(&mut self, Change { what, outcome }: Change) {
+    /// Takes a change into the book; returns what of it does not fit into one transaction.
+    fn take(&mut self, Change { what, outcome }: Change) -> Option<Change> {
         let added = match what {
             what if what.is_too_large() => {
                 // A caller that is gone needs no answer.
                 drop(outcome.send(Err(GrantError::RecordTooLarge { limit: MAX_RECORD_BYTES })));
-                return;
+                return None;
             }
             What::Add { records, ttl, request } => {
                 let mut added = self.book.add(records, ttl);
@@ -346,8 +365,12 @@ impl Work {
                 self.book.set_ttl(token, ttl);
                 Vec::new()
             }
-            What::End(leaving) => {
+            What::End(mut leaving) => {
+                let rest = leaving.split_off(self.book.n_that_fit(leaving.tokens()));
                 self.end(leaving);
+                if let Some(rest) = rest {
+                    return Some(Change { what: What::End(rest), outcome });
+                }
                 Vec::new()
             }
             What::Settle => {
@@ -356,10 +379,11 @@ impl Work {
             }
         };
         self.waiting.push((outcome, added));
+        None
     }
 
     fn end(&mut self, leaving: Leaving) {
-        leaving.pods.iter().for_each(|pod| self.book.end(pod.token));
+        self.book.end(leaving.tokens());
         if let Some(undone) = &leaving.undone {
             self.book.end_request(&undone.key);
         }

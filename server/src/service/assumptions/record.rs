@@ -2,7 +2,8 @@
 //! started again has them.
 //!
 //! The pods of a call are split into records of a bounded size. A record has two parts: its *body*, which never changes,
-//! and its *state*, which is small and is written again whenever a pod of it ends or gets another time to live.
+//! and its *state*, which is small and is written again whenever a pod of it ends or gets another time to live. Bodies are
+//! compressed, since the pods of a call are alike.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,6 +11,7 @@ use std::time::Duration;
 
 use berth_engine::{self as engine, Pod, PodKey};
 use berth_proto::{berth_v1 as wire, core_v1};
+use lz4_flex::block;
 use prost::Message;
 
 use crate::clock;
@@ -19,7 +21,9 @@ use crate::service::convert;
 /// Number of pods from which a record takes no further one, unless the call would have more records than [`MAX_RECORDS`].
 const MAX_PODS: usize = 64;
 /// Number of bytes of objects from which a record takes no further one, likewise.
-const MAX_OBJECT_BYTES: usize = 16 << 10;
+const MAX_OBJECT_BYTES: usize = 64 << 10;
+/// Maximum number of bytes that one compressed byte stands for: more than LZ4 reaches.
+const MAX_RATIO: usize = 256;
 /// Maximum number of records of a call: their changeable parts are written by one transaction.
 pub(super) const MAX_RECORDS: usize = 100;
 
@@ -40,7 +44,7 @@ pub(super) struct NewRecord {
     /// Token of the first pod; those of the others follow.
     pub(super) first: u64,
     pub(super) n_pods: usize,
-    /// The encoded body.
+    /// The encoded body, compressed.
     pub(super) body: Vec<u8>,
 }
 
@@ -182,7 +186,24 @@ fn body_pod(assumed: &Assumed, object: usize) -> BodyPod {
 
 fn finish(body: &Body, last: u64) -> NewRecord {
     let n_pods = body.pods.len();
-    NewRecord { first: last + 1 - n_pods as u64, n_pods, body: body.encode_to_vec() }
+    NewRecord { first: last + 1 - n_pods as u64, n_pods, body: pack(body) }
+}
+
+fn pack(body: &Body) -> Vec<u8> {
+    block::compress_prepend_size(&body.encode_to_vec())
+}
+
+fn unpack(key: &Key, packed: &[u8]) -> Result<Body, LedgerError> {
+    let (n_bytes, packed) =
+        block::uncompressed_size(packed).map_err(|error| damaged(key, &error))?;
+    if n_bytes > packed.len().saturating_mul(MAX_RATIO) {
+        return Err(damaged(key, &"it is too short for the length that it names"));
+    }
+    let encoded = block::decompress(packed, n_bytes).map_err(|error| damaged(key, &error))?;
+    match encoded.len() == n_bytes {
+        true => decode_whole(key, &encoded),
+        false => Err(damaged(key, &"it is shorter than it says")),
+    }
 }
 
 /// Encodes the state of a record. All pods but a few have the same time to live.
@@ -234,7 +255,7 @@ pub(super) fn decode_state(
 /// Reads the pods of the record `first` from its two parts.
 pub(super) fn decode(first: u64, body: &[u8], state: &[u8]) -> Result<Vec<Stored>, LedgerError> {
     let key = Key::reservation(first);
-    let body: Body = decode_whole(&key, body)?;
+    let body = unpack(&key, body)?;
     let standings = decode_state(&Key::reservation_state(first), body.pods.len(), state)?;
     let user: Arc<str> = body.user.into();
     let mut stored = Vec::with_capacity(standings.len());
@@ -286,12 +307,9 @@ pub(super) fn key_of(object: &core_v1::Pod) -> PodKey {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use std::time::Duration;
+    use berth_proto::meta_v1;
 
-    use berth_proto::{core_v1, meta_v1};
-    use prost::Message as _;
-
-    use super::{Body, BodyPod, Standing, encode};
+    use super::*;
 
     /// The body of a record of pods that share an object.
     pub(in super::super) fn body(names: &[&str]) -> Vec<u8> {
@@ -304,8 +322,7 @@ pub(super) mod tests {
             ..BodyPod::default()
         };
         let pods = names.iter().map(pod).collect();
-        let body = Body { user: "u".to_owned(), objects: vec![object], pods, ..Body::default() };
-        body.encode_to_vec()
+        pack(&Body { user: "u".to_owned(), objects: vec![object], pods, ..Body::default() })
     }
 
     /// The state of a record, from its pods' times to live in seconds.
@@ -313,5 +330,18 @@ pub(super) mod tests {
         let standing =
             |ttl: &Option<u64>| Standing { has_ended: false, ttl: ttl.map(Duration::from_secs) };
         encode(&ttls.iter().map(standing).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn a_damaged_body_is_refused_and_costs_nothing() {
+        let (whole, state) = (body(&["a", "b"]), state(&[None, None]));
+        assert_eq!(decode(7, &whole, &state).unwrap().len(), 2);
+        for n_bytes in 0..whole.len() {
+            assert!(decode(7, &whole[..n_bytes], &state).is_err(), "{n_bytes}");
+        }
+        let mut huge = whole;
+        huge[..4].fill(0xff);
+        let refused = decode(7, &huge, &state).unwrap_err();
+        assert!(refused.to_string().contains("too short for the length"), "{refused}");
     }
 }
