@@ -184,6 +184,11 @@ impl Call {
     /// Admits the call, and begins to audit one that always changes something.
     pub(super) fn enter(&mut self) -> Result<(), CallError> {
         self.admit()?;
+        self.begin_audit()
+    }
+
+    /// Begins to audit a call that always changes something.
+    pub(super) fn begin_audit(&mut self) -> Result<(), CallError> {
         match &self.changes {
             Some(changes) if self.method.effect == Effect::Changes => Ok(changes.begin()?),
             // The handler reports whether it does.

@@ -18,7 +18,9 @@ use std::task::{Context, Poll};
 use std::time::Instant;
 
 use berth_proto::layout::Bounds;
+use http::request::Parts;
 use http::{HeaderValue, Request, Response};
+use prost::bytes::Bytes;
 use tonic::body::Body;
 use tonic::service::Routes;
 use tonic::{Code, Status};
@@ -33,7 +35,8 @@ use crate::service::response_cache::RequestName;
 use crate::service::{CallError, CallParts, MIN_REVISION, State};
 use crate::telemetry::trace::{Scope, Span, followed};
 pub(crate) use body::CallBody;
-use forward::{Elsewhere, Share};
+use forward::{Elsewhere, Sent, Share};
+use idempotency::Whole;
 use received::Received;
 
 /// [`Routes`] with the steps before and after each handler.
@@ -244,7 +247,19 @@ impl Call {
         let (until, limit) = (self.until, self.state.max_message_bytes(self.method));
         let answered = match share {
             Share::Reservations | Share::Grants => {
-                within(until, elsewhere.call(request.into_body(), limit, until)).await
+                // Not a shared reference, which no other thread could take.
+                let call = &mut self;
+                let (parts, body) = request.into_parts();
+                let answering = async move {
+                    match elsewhere.call(body, limit, until).await? {
+                        Sent::Answered(response) => Ok(response),
+                        Sent::Here(data) => {
+                            call.begin_audit()?;
+                            call.answer_once(routes, whole(parts, data)).await
+                        }
+                    }
+                };
+                within(until, answering).await
             }
             Share::SomeStreams => {
                 let user = self.user();
@@ -253,10 +268,16 @@ impl Call {
                 Some(Ok(Elsewhere::coming(followed(answering))))
             }
             Share::SomeRequests | Share::Nothing => {
-                let (request, copy) = Elsewhere::copying(request);
-                let answering = self.answer_once(routes, request);
-                let answering =
-                    async { elsewhere.instead_of(answering.await?, &copy, until).await };
+                let (parts, body) = request.into_parts();
+                let (request, copy) = Elsewhere::copying(Request::from_parts(parts.clone(), body));
+                let call = &mut self;
+                let answering = call.answer_once(routes.clone(), request);
+                let answering = async move {
+                    match elsewhere.instead_of(answering.await?, &copy, until).await? {
+                        Sent::Answered(response) => Ok(response),
+                        Sent::Here(data) => call.answer_once(routes, whole(parts, data)).await,
+                    }
+                };
                 within(until, answering).await
             }
         };
@@ -291,6 +312,11 @@ impl Call {
     }
 }
 
+/// A request whose message is there.
+fn whole(parts: Parts, data: Bytes) -> Request<Body> {
+    Request::from_parts(parts, Body::new(Whole { data: Some(data), trailers: None }))
+}
+
 /// Rewords the status of a response from the transport. Only a response without a body has its status in the headers:
 /// it comes from the transport, or from a unary handler.
 fn in_callers_terms(
@@ -316,7 +342,6 @@ mod tests {
     use crate::grpc::routes;
     use crate::policy::Profiles;
     use crate::service::Limits;
-    use axum::body::Bytes;
     use berth_engine::{Cluster, Delta, TieBreak};
     use berth_proto::berth_v1::{BatchEntry, PlaceBatchRequest};
     use berth_proto::core_v1;

@@ -57,6 +57,11 @@ impl Replicas {
         }
     }
 
+    /// Whether this replica is elected: it commits, or will in a moment.
+    pub(crate) fn is_to_commit(&self) -> bool {
+        matches!(self.role(), Role::Elected | Role::Committer { .. })
+    }
+
     /// The term in which this replica commits, if it does.
     pub(crate) fn term(&self) -> Option<Term> {
         match self.role() {

@@ -25,7 +25,7 @@ use tonic::service::Routes;
 use tower_service::Service as _;
 
 pub(super) use bodies::Copy;
-use bodies::{Coming, Copying, Resumed};
+use bodies::{Answer, Coming, Copying, Resumed};
 use relayed::Relaying;
 pub(super) use share::Share;
 
@@ -38,10 +38,10 @@ use crate::replicas::{CALLER, FORWARDED_BY, encode_caller};
 use crate::service::{CallError, Delivery, Replicas, State, grpc_timeout};
 
 const GRPC_TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
-/// Time within which a named request is sent again after no answer; longer, and its caller had better hear.
+/// Time within which a request is sent again after no answer; longer, and its caller had better hear.
 const PATIENCE: Duration = Duration::from_millis(800);
 /// Pause before it is sent again.
-const PAUSE: Duration = Duration::from_millis(100);
+const PAUSE: Duration = Duration::from_millis(20);
 /// Headers of a call that the other replica gets.
 const PASSED_ON: [HeaderName; 3] = [
     HeaderName::from_static(crate::service::REQUEST_ID),
@@ -54,6 +54,13 @@ const PASSED_ON: [HeaderName; 3] = [
 enum Target {
     Committer,
     Named(String),
+}
+
+/// What came of sending a call on.
+pub(super) enum Sent {
+    Answered(Response<Body>),
+    /// Meanwhile this replica has begun to decide: the message, to be handled here.
+    Here(Bytes),
 }
 
 /// The way to other replicas.
@@ -127,9 +134,9 @@ impl Elsewhere {
         body: Body,
         max_message_bytes: usize,
         until: Option<Instant>,
-    ) -> Result<Response<Body>, CallError> {
+    ) -> Result<Sent, CallError> {
         let message = collect(body, max_message_bytes + PREFIX_BYTES).await?;
-        self.send(&Target::Committer, message.data, until).await
+        self.to_committer(message.data, until).await
     }
 
     /// Sends the message of a copy on, if the handler has found that another replica decides; otherwise the response stays.
@@ -138,36 +145,38 @@ impl Elsewhere {
         response: Response<Body>,
         copy: &Copy,
         until: Option<Instant>,
-    ) -> Result<Response<Body>, CallError> {
+    ) -> Result<Sent, CallError> {
         match target(&response) {
-            None => Ok(response),
-            Some(Target::Committer) => self.send(&Target::Committer, copy.data(), until).await,
+            None => Ok(Sent::Answered(response)),
+            Some(Target::Committer) => self.to_committer(copy.data(), until).await,
             Some(Target::Named(name)) => match self.find(&name).await? {
                 Some(replica) => {
                     let body = Whole { data: Some(copy.data()), trailers: None };
-                    self.once(&replica, Body::new(body), until).await
+                    self.once(&replica, Body::new(body), until).await.map(Sent::Answered)
                 }
                 // The handler's response says that the session is lost.
-                None => Ok(response),
+                None => Ok(Sent::Answered(response)),
             },
         }
     }
 
-    /// Sends a message on; if it has a name and comes to nothing, again until an answer comes.
-    async fn send(
-        &self,
-        target: &Target,
-        data: Bytes,
-        until: Option<Instant>,
-    ) -> Result<Response<Body>, CallError> {
+    /// Sends a message on to the replica that commits, unless this one begins to. If the request has a name and comes to
+    /// nothing, again until an answer comes; so does one that was not sent, since this replica is about to commit.
+    async fn to_committer(&self, data: Bytes, until: Option<Instant>) -> Result<Sent, CallError> {
         let began = clock::now();
         loop {
+            if self.state.assumptions.are_made_here() {
+                return Ok(Sent::Here(data));
+            }
             let body = Whole { data: Some(data.clone()), trailers: None };
-            let answered = self.to(target, Body::new(body), until).await;
+            let (answered, is_safe) = match self.replicas.committer() {
+                Some(replica) => (self.once(&replica, Body::new(body), until).await, self.is_named),
+                None => (Err(self.unanswered()), self.is_named || self.replicas.is_to_commit()),
+            };
             let is_final = answered.as_ref().is_ok_and(|response| !is_unavailable(response));
             let has_patience = clock::now().saturating_duration_since(began) < PATIENCE;
-            if is_final || !self.is_named || self.is_forwarded || !has_patience {
-                return answered;
+            if is_final || !is_safe || self.is_forwarded || !has_patience {
+                return answered.map(Sent::Answered);
             }
             tokio::time::sleep(PAUSE).await;
         }
@@ -227,11 +236,17 @@ impl Elsewhere {
             },
         };
         self.state.metrics.ledger().count_forwarded(answered.is_ok());
-        answered.map_err(|error| {
-            let reason = crate::words::causes(&error);
-            tracing::debug!(replica = replica.name, reason, "a replica does not answer");
-            self.unanswered()
-        })
+        match answered {
+            Ok(response) => {
+                let lost = Some(self.unanswered());
+                Ok(response.map(|body| Body::new(Answer { body, lost })))
+            }
+            Err(error) => {
+                let reason = crate::words::causes(&error);
+                tracing::debug!(replica = replica.name, reason, "a replica does not answer");
+                Err(self.unanswered())
+            }
+        }
     }
 
     /// The replica that a stream with this first request is for, if that is another one.

@@ -5,12 +5,14 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 
-use http::Response;
 use http::header::CONTENT_TYPE;
+use http::{HeaderMap, Response};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use prost::bytes::Bytes;
 use tonic::Status;
 use tonic::body::Body;
+
+use crate::service::CallError;
 
 /// A message that was kept while the handler had it.
 #[derive(Clone, Default)]
@@ -111,14 +113,13 @@ impl HttpBody for Coming {
         loop {
             match &mut *self {
                 Coming::Awaited(response) => {
-                    let (mut parts, body) = ready!(response.as_mut().poll(cx)).into_parts();
-                    if parts.headers.contains_key("grpc-status") {
+                    let response = ready!(response.as_mut().poll(cx));
+                    if response.headers().contains_key("grpc-status") {
                         // A response without messages has its status in its head.
                         *self = Coming::Over;
-                        parts.headers.remove(CONTENT_TYPE);
-                        return Poll::Ready(Some(Ok(Frame::trailers(parts.headers))));
+                        return Poll::Ready(Some(Ok(Frame::trailers(trailers(response)))));
                     }
-                    *self = Coming::Here(body);
+                    *self = Coming::Here(response.into_body());
                 }
                 Coming::Here(body) => return Pin::new(body).poll_frame(cx),
                 Coming::Over => return Poll::Ready(None),
@@ -131,13 +132,67 @@ impl HttpBody for Coming {
     }
 }
 
+/// The body of another replica's response. If that replica is lost meanwhile, the status says so.
+pub(super) struct Answer {
+    pub(super) body: Body,
+    /// What the caller is told then; `None` once it was.
+    pub(super) lost: Option<CallError>,
+}
+
+impl HttpBody for Answer {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        if self.lost.is_none() {
+            return Poll::Ready(None);
+        }
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
+        let lost = self.lost.take_if(|_| matches!(frame, Some(Err(_))));
+        Poll::Ready(match lost {
+            Some(lost) => Some(Ok(Frame::trailers(trailers(Status::from(lost).into_http())))),
+            None => frame,
+        })
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.lost.is_none() || self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// The trailers of a response that has its status in its head.
+fn trailers(response: Response<Body>) -> HeaderMap {
+    let mut headers = response.into_parts().0.headers;
+    headers.remove(CONTENT_TYPE);
+    headers
+}
+
 #[cfg(test)]
 mod tests {
     use std::future::{poll_fn, ready};
 
-    use http_body_util::BodyExt as _;
+    use http_body_util::{BodyExt as _, StreamBody};
 
     use super::*;
+
+    #[tokio::test]
+    async fn a_replica_that_is_lost_is_unavailable() {
+        let frames = [Ok(Frame::data(Bytes::from("message"))), Err(Status::internal("reset"))];
+        let body = Body::new(StreamBody::new(tokio_stream::iter(frames)));
+        let lost = Some(CallError::NotCommitter { committer: None });
+        let mut answer = Answer { body, lost };
+        assert_eq!(answer.frame().await.unwrap().unwrap().into_data().unwrap(), "message");
+        let trailers = answer.frame().await.unwrap().unwrap().into_trailers().unwrap();
+        assert!(trailers["grpc-status"] == "14" && answer.is_end_stream(), "{trailers:?}");
+        assert!(answer.frame().await.is_none());
+    }
     use crate::service::CallError;
 
     async fn next(body: &mut Body) -> Option<Frame<Bytes>> {
