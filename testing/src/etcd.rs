@@ -56,7 +56,7 @@ impl Etcd {
             });
             let folder = tempfile::tempdir().expect("a temporary folder");
             let mut etcd = Etcd { folder, members: members.collect(), flags: flags.clone() };
-            (0..n).for_each(|n| etcd.run(n));
+            (0..n).for_each(|n| etcd.run(n, "new"));
             match (0..n).try_for_each(|n| etcd.await_listening(n)) {
                 Ok(()) => return Some(etcd),
                 Err(error) => assert!(attempt < N_ATTEMPTS, "{error}"),
@@ -109,13 +109,67 @@ impl Etcd {
         true
     }
 
+    /// Whether there is an `etcdctl`.
+    #[must_use]
+    pub fn has_control() -> bool {
+        Command::new("etcdctl").arg("version").output().is_ok()
+    }
+
+    /// Runs `etcdctl` on one member; false if it fails, or there is none.
+    #[must_use]
+    pub fn control_member(&self, n: usize, arguments: &[&str]) -> bool {
+        self.ask_member(n, arguments).is_some()
+    }
+
+    /// What `etcdctl` says of one member; `None` if it fails, or there is none.
+    fn ask_member(&self, n: usize, arguments: &[&str]) -> Option<String> {
+        let endpoint = self.client_url(&self.members[n]);
+        let mut command = Command::new("etcdctl");
+        command.env("ETCDCTL_API", "3").args(["--endpoints", &endpoint]).args(arguments);
+        let output = command.output().ok().filter(|output| output.status.success())?;
+        Some(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    /// Takes a member out of the cluster, and puts one without data in its place, as after the loss of a machine.
+    ///
+    /// # Panics
+    /// Without `etcdctl`, or if the other members do not agree in time.
+    pub fn replace(&mut self, n: usize) {
+        let other = (n + 1) % self.members.len();
+        let name = self.members[n].name.clone();
+        let peer = format!("--peer-urls=http://{}", self.members[n].peer);
+        self.kill(n);
+        let again = |etcd: &Etcd, arguments: &[&str]| {
+            let until = Instant::now() + PATIENCE;
+            loop {
+                match etcd.ask_member(other, arguments) {
+                    Some(said) => return said,
+                    None => assert!(Instant::now() < until, "etcdctl {arguments:?} fails"),
+                }
+                thread::sleep(Duration::from_millis(50));
+            }
+        };
+        let listed = again(self, &["member", "list"]);
+        let is_its = |line: &&str| line.split(", ").nth(2) == Some(&*name);
+        let id = listed.lines().find(is_its).and_then(|line| line.split(", ").next());
+        let id = id.expect("the member is listed").to_owned();
+        again(self, &["member", "remove", &id]);
+        std::fs::remove_dir_all(self.folder.path().join(&name)).expect("its data is there");
+        again(self, &["member", "add", &name, &peer]);
+        self.start_again(n, "existing");
+    }
+
     /// Starts a member again that was killed, with its data, and waits until it listens.
     ///
     /// # Panics
     /// If it does not start.
     pub fn restart(&mut self, n: usize) {
+        self.start_again(n, "new");
+    }
+
+    fn start_again(&mut self, n: usize, state: &str) {
         for attempt in 1.. {
-            self.run(n);
+            self.run(n, state);
             match self.await_listening(n) {
                 Ok(()) => return,
                 Err(error) => assert!(attempt < N_ATTEMPTS, "{error}"),
@@ -134,7 +188,8 @@ impl Etcd {
         assert!(sent.is_ok_and(|status| status.success()), "the signal is sent");
     }
 
-    fn run(&mut self, n: usize) {
+    /// Starts a member; `state` says whether its cluster is new, and counts for one without data.
+    fn run(&mut self, n: usize, state: &str) {
         let url = |address: SocketAddr| format!("http://{address}");
         let clients = self.client_url(&self.members[n]);
         let cluster = self.members.iter().map(|member| {
@@ -149,7 +204,7 @@ impl Etcd {
             .arg(&data)
             .args(["--listen-client-urls", &clients, "--advertise-client-urls", &clients])
             .args(["--listen-peer-urls", &url(*peer), "--initial-advertise-peer-urls", &url(*peer)])
-            .args(["--initial-cluster", &cluster, "--initial-cluster-state", "new"])
+            .args(["--initial-cluster", &cluster, "--initial-cluster-state", state])
             .args(&self.flags)
             .stdout(Stdio::null())
             .stderr(log(self.folder.path(), name))

@@ -1,9 +1,7 @@
-//! Three `berth serve --etcd` that follow one cluster, on a real etcd, while some of them are killed or stopped and
-//! clients reserve through all of them: whatever is acknowledged is there at every replica, under its token and once.
+//! Three `berth serve --etcd` on a real etcd: what is reserved through one of them is known to the others, and sessions are
+//! used and committed through any.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use berth_proto::berth_v1::decision::Outcome;
@@ -19,65 +17,28 @@ use berth_testing::ports::free_address;
 use tonic::{Code, Request};
 use tonic_types::StatusExt as _;
 
-use crate::ledger::workload::Chance;
-use crate::proxy::{Line, Proxy};
-use crate::reservations::{
-    Client, N_CPUS, Told, await_true, change, cluster, entry, listed, pod, reserve, reserved,
-};
+use crate::reservations::{Client, cluster, entry, listed, pod, reserved};
 use crate::served::{PATIENCE, Served, berth};
 
 const N_SERVERS: usize = 3;
-const N_CLIENTS: u64 = 4;
-/// Least number of acknowledged releases in each round.
-const N_RELEASED: usize = 4;
-/// Longer than the lease, so that another server commits meanwhile.
-const LONG_STOP: Duration = Duration::from_millis(4_500);
-
-/// What happens, one after the other, to one replica after the other.
-const TROUBLES: [&str; 8] = [
-    "killed",
-    "stopped",
-    "member killed",
-    "ended",
-    "cut off etcd",
-    "cut off others",
-    "slow",
-    "killed",
-];
 
 struct Replica {
     served: Served,
     client: Client,
-    /// Its lines to the members of etcd, and the one of the other replicas to it.
-    to_etcd: Vec<Proxy>,
-    from_others: Proxy,
-}
-
-impl Replica {
-    fn set_lines(&self, line: Line) {
-        self.to_etcd.iter().chain([&self.from_others]).for_each(|proxy| proxy.set(line));
-    }
 }
 
 /// Starts a replica on an address that others know.
 async fn start(etcd: &Etcd, cluster: &str, name: &str) -> Replica {
-    let port = free_address();
-    let (from_others, mut to_etcd) = (Proxy::to(port).await, Vec::new());
-    for n in 0..etcd.endpoints().len() {
-        to_etcd.push(Proxy::to(etcd.client_address(n)).await);
-    }
-    let endpoints: Vec<String> =
-        to_etcd.iter().map(|it| format!("http://{}", it.address)).collect();
-    let address = format!("http://{}", from_others.address);
+    let address = free_address();
     let mut command = berth();
     command
         .args(["serve", "--worker-threads", "2", "--http-address", "127.0.0.1:0"])
-        .args(["--grpc-address", &port.to_string()])
-        .args(["--cluster", cluster, "--etcd", &endpoints.join(",")])
-        .args(["--replica-name", name, "--replica-address", &address]);
+        .args(["--grpc-address", &address.to_string()])
+        .args(["--cluster", cluster, "--etcd", &etcd.endpoints().join(",")])
+        .args(["--replica-name", name, "--replica-address", &format!("http://{address}")]);
     let served = Served::start(&mut command);
     let channel = tonic::transport::Channel::from_shared(served.url.clone()).unwrap();
-    Replica { client: Client::new(channel.connect_lazy()), served, to_etcd, from_others }
+    Replica { client: Client::new(channel.connect_lazy()), served }
 }
 
 /// A pod that asks for nothing, so that there is always room for it.
@@ -344,231 +305,4 @@ async fn a_session_is_committed_wherever_it_is_and_once() {
         }
     }
     assert_eq!(n_committed, 1);
-}
-
-/// The connections that clients use now.
-type Connections = Arc<Mutex<Vec<Client>>>;
-
-/// One of the replicas.
-fn any(connections: &Connections, chance: &mut Chance) -> Client {
-    let n = usize::try_from(chance.below(N_SERVERS as u64)).unwrap();
-    connections.lock().unwrap()[n].clone()
-}
-
-/// Part of the name of each pod that a named request reserves.
-const NAMED: &str = "-named";
-
-/// Makes a named request again and again until it is answered, and once more after that; returns what it has reserved, and
-/// how often it was refused.
-async fn reserve_named(
-    connections: &Connections,
-    name: &str,
-    chance: &mut Chance,
-) -> (Vec<((String, u64), String)>, usize) {
-    let (until, mut answered, mut n_refused) = (Instant::now() + PATIENCE, None, 0);
-    loop {
-        let mut request = Request::new(PlaceBatchRequest {
-            entries: vec![entry(name, 3)],
-            mode: PlaceMode::Assume.into(),
-            assume_ttl_ms: Some(0),
-            ..PlaceBatchRequest::default()
-        });
-        request.metadata_mut().insert("berth-request-id", name.parse().unwrap());
-        match any(connections, chance).place_batch(request).await {
-            Ok(response) => {
-                let results = response.into_inner().results;
-                let is_decision =
-                    |it: &PlaceResult| matches!(it.result, Some(place_result::Result::Decision(_)));
-                assert!(results.iter().all(is_decision), "carried out twice: {results:?}");
-                let reserved = reserved(results);
-                match answered.replace(reserved.clone()) {
-                    None => {}
-                    // One that has reserved nothing, for lack of room, may be decided anew by the next committer.
-                    Some(before) => {
-                        assert!(before.is_empty() || reserved == before, "{reserved:?} {before:?}");
-                        return (reserved, n_refused);
-                    }
-                }
-            }
-            Err(status) => {
-                n_refused += 1;
-                let is_passing = matches!(
-                    status.code(),
-                    Code::Unavailable | Code::Cancelled | Code::Unknown | Code::DeadlineExceeded
-                );
-                assert!(is_passing && Instant::now() < until, "{status:?}");
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
-        }
-    }
-}
-
-/// Makes requests to any of the replicas until it is told to stop; counts those that were refused.
-async fn work(
-    connections: Connections,
-    told: Arc<Mutex<Told>>,
-    prefix: String,
-    seed: u64,
-    stop: Arc<AtomicBool>,
-) -> usize {
-    let (mut chance, mut n_refused) = (Chance(seed), 0);
-    for n in 0.. {
-        if stop.load(Ordering::Relaxed) {
-            break;
-        }
-        let mut client = any(&connections, &mut chance);
-        let working = async {
-            match chance.below(3) {
-                0 => match reserve(&mut client, &format!("{prefix}-{n}"), &mut chance).await {
-                    Ok(results) => {
-                        told.lock().unwrap().held.extend(reserved(results));
-                        Ok(())
-                    }
-                    Err(error) => Err(error),
-                },
-                1 => {
-                    let name = format!("{prefix}-{n}{NAMED}");
-                    let (reserved, n) = reserve_named(&connections, &name, &mut chance).await;
-                    n_refused += n;
-                    told.lock().unwrap().held.extend(reserved);
-                    Ok(())
-                }
-                _ => change(&mut client, &told, &mut chance).await,
-            }
-        };
-        let worked = tokio::time::timeout(PATIENCE, working).await.expect("each call has an end");
-        if let Err(status) = worked {
-            n_refused += 1;
-            let is_wrong = matches!(status.code(), Code::InvalidArgument | Code::Internal);
-            assert!(!is_wrong, "{status:?}");
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    }
-    n_refused
-}
-
-/// Does something to a replica, or to a member of etcd.
-async fn trouble(what: &str, etcd: &mut Etcd, cluster: &str, replica: &mut Replica, round: usize) {
-    match what {
-        "killed" | "ended" => {
-            let new = start(etcd, cluster, &format!("new-{round}")).await;
-            let old = std::mem::replace(replica, new);
-            match what {
-                "killed" => old.served.kill(),
-                _ => drop(old.served.stop()),
-            }
-        }
-        "stopped" => {
-            replica.served.signal("-STOP");
-            tokio::time::sleep(LONG_STOP).await;
-            replica.served.signal("-CONT");
-        }
-        "cut off etcd" => {
-            replica.to_etcd.iter().for_each(|proxy| proxy.set(Line::Cut));
-            tokio::time::sleep(LONG_STOP).await;
-            replica.set_lines(Line::Open);
-        }
-        "cut off others" => {
-            replica.from_others.set(Line::Cut);
-            tokio::time::sleep(LONG_STOP / 2).await;
-            replica.set_lines(Line::Open);
-        }
-        "slow" => {
-            replica.set_lines(Line::Slow(Duration::from_millis(100)));
-            tokio::time::sleep(LONG_STOP / 2).await;
-            replica.set_lines(Line::Open);
-        }
-        _ => {
-            etcd.kill(round % 3);
-            tokio::time::sleep(Duration::from_secs(1)).await;
-            etcd.restart(round % 3);
-        }
-    }
-}
-
-/// Checks that all replicas have the same reservations, and those that clients were told of. Returns them.
-async fn check(
-    replicas: &mut [Replica],
-    told: &Mutex<Told>,
-    round: usize,
-) -> BTreeMap<(String, u64), String> {
-    let (_, revision) = reserve_one(&mut replicas[0].client, &format!("last-{round}")).await;
-    let found = listed_at(&mut replicas[0].client, &revision).await;
-    for replica in replicas {
-        assert_eq!(listed_at(&mut replica.client, &revision).await, found, "round {round}");
-    }
-    let told = told.lock().unwrap();
-    for (reservation, node) in &told.held {
-        assert_eq!(found.get(reservation), Some(node), "{reservation:?} in round {round}");
-    }
-    let is_untold = |it: &&(String, u64)| {
-        it.0.contains(NAMED) && !told.held.contains_key(it) && !told.in_doubt.contains_key(it)
-    };
-    assert_eq!(found.keys().find(is_untold), None, "a named request was carried out twice");
-    let revived = found.keys().find(|reservation| told.released.contains(reservation));
-    assert_eq!(revived, None, "in round {round}");
-    let mut n_on = BTreeMap::<&String, usize>::new();
-    let large = found.iter().filter(|((name, _), _)| name.starts_with('p'));
-    large.for_each(|(_, node)| *n_on.entry(node).or_default() += 1);
-    assert!(n_on.values().all(|&n| n <= N_CPUS), "{n_on:?} in round {round}");
-    drop(n_on);
-    found
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_reservation_is_lost_or_made_twice_whoever_fails() {
-    let Some(mut etcd) = Etcd::start(3, &[]) else { return };
-    let n_rounds =
-        std::env::var("BERTH_REPLICA_ROUNDS").map_or(TROUBLES.len(), |n| n.parse().unwrap());
-    let directory = tempfile::tempdir().unwrap();
-    let cluster = cluster(directory.path());
-    let mut replicas = Vec::new();
-    for n in 0..N_SERVERS {
-        replicas.push(start(&etcd, &cluster, &format!("r{n}")).await);
-    }
-    let connect = |replicas: &[Replica]| replicas.iter().map(|it| it.client.clone()).collect();
-    let connections: Connections = Arc::new(Mutex::new(connect(&replicas)));
-    let (told, mut chance) = (Arc::new(Mutex::new(Told::default())), Chance(29));
-    let (mut n_refused, mut last_token) = (0, 0);
-    for round in 0..n_rounds {
-        let at = round % N_SERVERS;
-        reserve_one(&mut replicas[0].client, &format!("before-{round}")).await;
-        let stop = Arc::new(AtomicBool::new(false));
-        let working: Vec<_> = (0..N_CLIENTS)
-            .map(|n| {
-                let (connections, told) = (connections.clone(), told.clone());
-                let (prefix, seed) = (format!("p{round}-{n}"), round as u64 * N_CLIENTS + n);
-                tokio::spawn(work(connections, told, prefix, seed, stop.clone()))
-            })
-            .collect();
-        tokio::time::sleep(Duration::from_millis(100 + chance.below(300))).await;
-        let what = TROUBLES[round % TROUBLES.len()];
-        trouble(what, &mut etcd, &cluster, &mut replicas[at], round).await;
-        *connections.lock().unwrap() = connect(&replicas);
-        let began = Instant::now();
-        reserve_one(&mut replicas[at].client, &format!("after-{round}")).await;
-        println!("round {round}: {what}; reserved {} ms later", began.elapsed().as_millis());
-        tokio::time::sleep(Duration::from_millis(300)).await;
-        // On a slow machine the clients get as far all the same.
-        let n_least = N_RELEASED * (round + 1);
-        await_true("some are released", || told.lock().unwrap().released.len() >= n_least).await;
-        stop.store(true, Ordering::Relaxed);
-        for task in working {
-            n_refused += task.await.unwrap();
-        }
-        let found = check(&mut replicas, &told, round).await;
-        let newest = found.keys().map(|(_, token)| *token).max().unwrap_or(last_token);
-        assert!(newest >= last_token, "tokens grow");
-        let mut told = told.lock().unwrap();
-        last_token = newest;
-        told.held = found;
-        told.in_doubt.clear();
-    }
-    let told = told.lock().unwrap();
-    println!(
-        "{n_rounds} rounds, {} released, {} held, {n_refused} refused",
-        told.released.len(),
-        told.held.len()
-    );
-    assert!(told.released.len() >= N_RELEASED * n_rounds && !told.held.is_empty());
 }

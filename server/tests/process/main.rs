@@ -5,6 +5,7 @@
 #![cfg(test)]
 
 mod by_name;
+mod campaign;
 mod cli;
 mod crash;
 mod drain;
@@ -15,7 +16,6 @@ mod ledger_questions;
 mod log;
 mod manifests;
 mod proxy;
-mod replicas;
 mod reservations;
 mod serve;
 mod served;

@@ -23,7 +23,7 @@ use crate::served::{PATIENCE, Served, serve};
 
 const N_NODES: usize = 20;
 /// CPUs of a node. A pod asks for one.
-pub(crate) const N_CPUS: usize = 10;
+const N_CPUS: usize = 10;
 const N_CLIENTS: u64 = 6;
 const N_KILLS: u64 = 12;
 /// Least number of acknowledged releases before each kill.
@@ -33,13 +33,13 @@ pub(crate) type Client = PlacementServiceClient<Channel>;
 
 /// The reservations that the clients know of, by what they were told.
 #[derive(Default)]
-pub(crate) struct Told {
+struct Told {
     /// Nodes of the reservations that hold, by pod and token.
-    pub(crate) held: BTreeMap<(String, u64), String>,
+    held: BTreeMap<(String, u64), String>,
     /// Nodes of the reservations whose release got no response, so that it is unknown whether they still hold.
-    pub(crate) in_doubt: BTreeMap<(String, u64), String>,
+    in_doubt: BTreeMap<(String, u64), String>,
     /// The reservations whose release was acknowledged.
-    pub(crate) released: BTreeSet<(String, u64)>,
+    released: BTreeSet<(String, u64)>,
 }
 
 /// Writes a cluster in which all pods together take some of the room.
@@ -83,7 +83,7 @@ pub(crate) fn reserved(results: Vec<PlaceResult>) -> Vec<((String, u64), String)
 }
 
 /// Reserves for one pod, a few on a stream, or a gang.
-pub(crate) async fn reserve(
+async fn reserve(
     client: &mut Client,
     name: &str,
     chance: &mut Chance,
@@ -122,7 +122,7 @@ pub(crate) async fn reserve(
 }
 
 /// Confirms or releases one of the reservations.
-pub(crate) async fn change(
+async fn change(
     client: &mut Client,
     told: &Mutex<Told>,
     chance: &mut Chance,
