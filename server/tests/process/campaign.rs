@@ -1,11 +1,13 @@
 //! A campaign: three `berth serve --etcd` on three members of a real etcd, with a line between each two of them that can be
-//! cut and slowed. Processes are killed and stopped, clocks set, members replaced and filled, while callers reserve and
-//! take grants through all of them. Every answer is recorded, and the history is checked.
+//! cut and slowed, each fed by itself and late by its own time. Processes are killed and stopped, clocks set, members
+//! replaced and filled, while callers reserve and take grants through all of them. Every answer is recorded, and the
+//! history is checked.
 //!
 //! Each trouble comes once. `BERTH_CAMPAIGN_MINUTES=60` goes on for an hour, and `BERTH_CAMPAIGN_REPORT=DIR` writes a
 //! report with a picture there.
 
 mod callers;
+mod feeds;
 mod grants;
 mod history;
 mod report;
@@ -17,11 +19,13 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use berth_proto::berth_v1::ConfirmRequest;
+use berth_proto::core_v1;
 
 use crate::ledger::workload::Chance;
 use crate::reservations::{Client, await_true};
 use crate::served::PATIENCE;
 use callers::{Caller, Shared, key};
+use feeds::Feeds;
 use grants::Grants;
 use history::{What, violations};
 use report::{Made, Report};
@@ -40,15 +44,16 @@ const LISTING: Duration = Duration::from_secs(2);
 /// Number of expired reservations that are asked for at the end.
 const N_EXPIRED: usize = 30;
 
-fn cluster(directory: &Path) -> String {
-    let nodes = (0..N_NODES).map(|n| {
-        format!(
-            "kind: Node\nmetadata: {{name: n{n}}}\nstatus: {{allocatable: {{cpu: {N_CPUS}, memory: 64Gi, pods: 100}}}}\n"
-        )
-    });
-    let path = directory.join("cluster.yaml");
-    std::fs::write(&path, nodes.collect::<Vec<_>>().join("---\n")).unwrap();
-    path.display().to_string()
+fn nodes() -> Vec<core_v1::Node> {
+    let node = |n| {
+        let allocatable =
+            serde_json::json!({"cpu": N_CPUS.to_string(), "memory": "64Gi", "pods": "100"});
+        let node = serde_json::json!({
+            "metadata": {"name": format!("n{n}")}, "status": {"allocatable": allocatable},
+        });
+        serde_json::from_value(node).unwrap()
+    };
+    (0..N_NODES).map(node).collect()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -56,10 +61,15 @@ async fn what_many_callers_are_told_while_everything_fails_can_be_true() {
     let minutes = std::env::var("BERTH_CAMPAIGN_MINUTES").map_or(0, |n| n.parse().unwrap());
     let seed = std::env::var("BERTH_CAMPAIGN_SEED").map_or(23, |n| n.parse().unwrap());
     let directory = tempfile::tempdir().unwrap();
-    let cluster = cluster(directory.path());
-    let Some(mut world) = World::start(directory.path(), cluster).await else { return };
+    let feeds = Arc::new(Feeds::new(nodes()));
+    let world = World::start(directory.path(), feeds.clone()).await;
+    let Some(mut world) = world else { return };
     let possible = Trouble::possible();
-    let shared = Arc::new(Shared::new(world.channels()));
+    let shared = Arc::new(Shared::new(world.channels(), feeds.clone()));
+    for n in 0..troubles::N_REPLICAS {
+        // Until the end of the test.
+        drop(tokio::spawn(feeds.clone().feed(n, shared.clone())));
+    }
     let mut grants = Grants::new(&shared);
     let caller = |n| Caller { shared: shared.clone(), chance: Chance(seed * 100 + n) };
     let working: Vec<_> = (0..N_CALLERS).map(|n| tokio::spawn(caller(n).work())).collect();

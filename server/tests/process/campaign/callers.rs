@@ -14,6 +14,7 @@ use berth_proto::berth_v1::{
 use tonic::transport::Channel;
 use tonic::{Code, Request, Status};
 
+use super::feeds::Feeds;
 use super::history::{Operation, Reservation, What};
 use crate::ledger::workload::Chance;
 use crate::reservations::{Client, entry, reserved};
@@ -35,12 +36,14 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 struct Held {
     pod: u64,
     token: u64,
+    node: u32,
     /// Whether it ends soon by itself.
     is_short: bool,
 }
 
 /// What the callers share.
 pub(crate) struct Shared {
+    pub(crate) feeds: Arc<Feeds>,
     pub(crate) began: Instant,
     /// The connections that callers use now.
     pub(crate) channels: Mutex<Vec<Channel>>,
@@ -69,8 +72,9 @@ fn is_sent(status: &Status) -> bool {
 }
 
 impl Shared {
-    pub(crate) fn new(channels: Vec<Channel>) -> Shared {
+    pub(crate) fn new(channels: Vec<Channel>, feeds: Arc<Feeds>) -> Shared {
         Shared {
+            feeds,
             began: Instant::now(),
             channels: Mutex::new(channels),
             operations: Mutex::default(),
@@ -83,7 +87,7 @@ impl Shared {
         }
     }
 
-    fn complain(&self, text: String) {
+    pub(crate) fn complain(&self, text: String) {
         self.complaints.lock().unwrap().push(text);
     }
 
@@ -106,7 +110,8 @@ impl Shared {
         let is_short = ttl.is_some_and(|ttl| ttl < LONG);
         // Most of the short ones are left to end by themselves.
         let n_kept = if is_short { pods.len().min(1) } else { pods.len() };
-        let held = |it: &Reservation| Held { pod: it.pod, token: it.token, is_short };
+        let held =
+            |&Reservation { pod, token, node }: &Reservation| Held { pod, token, node, is_short };
         let held: Vec<Held> = pods[..n_kept].iter().map(held).collect();
         if !pods.is_empty() {
             self.record(invoked, What::Reserved { pods, ttl });
@@ -163,6 +168,7 @@ impl Caller {
             45..48 if !are_many => self.session().await,
             48..55 => self.confirm().await,
             55..60 => self.extend().await,
+            60..65 => self.bind().await,
             _ => self.release().await,
         }
     }
@@ -299,7 +305,7 @@ impl Caller {
     }
 
     async fn confirm(&mut self) -> Told {
-        let Some(Held { pod, token, is_short }) = self.any_held() else { return Ok(()) };
+        let Some(Held { pod, token, is_short, .. }) = self.any_held() else { return Ok(()) };
         if is_short {
             return Ok(());
         }
@@ -314,7 +320,7 @@ impl Caller {
     }
 
     async fn extend(&mut self) -> Told {
-        let Some(Held { pod, token, is_short }) = self.any_held() else { return Ok(()) };
+        let Some(Held { pod, token, is_short, .. }) = self.any_held() else { return Ok(()) };
         // Never shorter than what is left.
         let ttl = is_short.then_some(Duration::from_secs(2));
         let ttl_ms = Some(ttl.map_or(0, |ttl| u64::try_from(ttl.as_millis()).unwrap()));
@@ -328,8 +334,25 @@ impl Caller {
         Ok(())
     }
 
+    /// Binds a pod, so that each replica hears of it from its feed, and deletes it after a while.
+    async fn bind(&mut self) -> Told {
+        let Some(Held { pod, token, node, is_short }) = self.take() else { return Ok(()) };
+        if is_short {
+            return Ok(());
+        }
+        let (shared, time) = (self.shared.clone(), Duration::from_millis(self.chance.below(2_000)));
+        shared.record(shared.now(), What::Bound { token });
+        shared.feeds.bind(pod, node);
+        tokio::spawn(async move {
+            tokio::time::sleep(time).await;
+            shared.record(shared.now(), What::Deleted { token });
+            shared.feeds.delete(pod);
+        });
+        Ok(())
+    }
+
     async fn release(&mut self) -> Told {
-        let Some(Held { pod, token, is_short }) = self.take() else {
+        let Some(held @ Held { pod, token, .. }) = self.take() else {
             tokio::time::sleep(Duration::from_millis(1)).await;
             return Ok(());
         };
@@ -340,7 +363,7 @@ impl Caller {
         // It may have been carried out all the same, and is asked for again.
         self.shared.record(invoked, What::Released { token, is_certain: answer.is_ok() });
         if answer.is_err() {
-            self.shared.held.lock().unwrap().push(Held { pod, token, is_short });
+            self.shared.held.lock().unwrap().push(held);
         }
         if answer.is_ok() && self.chance.is(10) {
             let confirmed = self.client().confirm(ConfirmRequest { pod: key(pod), token }).await;

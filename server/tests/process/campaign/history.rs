@@ -35,6 +35,10 @@ pub(crate) enum What {
     Extended { token: u64, ttl: Option<Duration> },
     /// A release was asked for; `is_certain` if it was acknowledged.
     Released { token: u64, is_certain: bool },
+    /// The pod is bound to its node: it holds its room without the reservation from the moment when a feed reports it.
+    Bound { token: u64 },
+    /// A bound pod is deleted: its room is free as soon as a feed reports that.
+    Deleted { token: u64 },
     /// Somebody was told that the reservation does not exist.
     Denied { token: u64 },
     /// All reservations, at a replica that had counted everything acknowledged before.
@@ -49,6 +53,8 @@ struct Held {
     from: Duration,
     /// Nothing has ended it before.
     until: Duration,
+    /// Before that a list of reservations has it.
+    bound: Duration,
     /// Since when it is over for certain.
     over: Duration,
 }
@@ -71,7 +77,9 @@ pub(crate) fn violations(operations: &[Operation], n_pods_of_node: usize) -> Vec
             What::Reserved { .. }
             | What::Repeated { .. }
             | What::Extended { .. }
-            | What::Released { .. } => {}
+            | What::Released { .. }
+            | What::Bound { .. }
+            | What::Deleted { .. } => {}
         }
     }
     wrong
@@ -95,7 +103,14 @@ fn held(operations: &[Operation], wrong: &mut Vec<String>) -> BTreeMap<u64, Held
         };
         for &Reservation { pod, token, node } in pods {
             let until = ttl.map_or(Duration::MAX, |ttl| *invoked + ttl);
-            let new = Held { pod, node, from: *returned, until, over: Duration::MAX };
+            let new = Held {
+                pod,
+                node,
+                from: *returned,
+                until,
+                bound: Duration::MAX,
+                over: Duration::MAX,
+            };
             let before = *token_of.entry(pod).or_insert(token);
             if before != token {
                 wrong.push(format!("pod {pod} was reserved twice: {before} and {token}"));
@@ -115,6 +130,11 @@ fn held(operations: &[Operation], wrong: &mut Vec<String>) -> BTreeMap<u64, Held
                     held.until = held.until.max(until);
                 }
             }
+            What::Bound { token } => {
+                if let Some(held) = held.get_mut(token) {
+                    held.bound = held.bound.min(*invoked);
+                }
+            }
             What::Released { token, is_certain } => {
                 if let Some(held) = held.get_mut(token).filter(|_| *is_certain) {
                     held.over = held.over.min(*returned);
@@ -125,7 +145,7 @@ fn held(operations: &[Operation], wrong: &mut Vec<String>) -> BTreeMap<u64, Held
     }
     // A release counts also for one that was extended before.
     for Operation { invoked, what, .. } in operations {
-        if let What::Released { token, .. } = what
+        if let What::Released { token, .. } | What::Deleted { token } = what
             && let Some(held) = held.get_mut(token)
         {
             held.until = held.until.min(*invoked);
@@ -185,7 +205,7 @@ fn listing(
     let listed: HashMap<u64, &Reservation> = pods.iter().map(|pod| (pod.token, pod)).collect();
     for (token, it) in held {
         let found = listed.get(token);
-        if found.is_none() && it.covers(span) {
+        if found.is_none() && it.covers(span) && span.1 < it.bound {
             wrong.push(format!("{token} is lost at {:?}: {it:?}", span.0));
         }
         if found.is_some() && it.over < span.0 {
@@ -244,6 +264,21 @@ mod tests {
         says(&[at(0, 2, reserved(1, 10, Some(6))), second(3)], "has 2 pods");
         let extended = at(3, 4, What::Extended { token: 10, ttl: None });
         says(&[at(0, 2, reserved(1, 10, Some(4))), extended, second(7)], "has 2 pods");
+    }
+
+    #[test]
+    fn a_bound_pod_is_in_no_list_and_has_its_room_until_it_is_deleted() {
+        let first = at(0, 2, reserved(1, 10, None));
+        let bound = at(3, 3, What::Bound { token: 10 });
+        says(&[first.clone(), bound.clone(), at(4, 5, listed(&[]))], "");
+        says(&[first.clone(), bound.clone(), at(1, 2, listed(&[]))], "");
+        says(
+            &[first.clone(), at(3, 4, listed(&[])), at(5, 5, What::Bound { token: 10 })],
+            "is lost",
+        );
+        let second = |invoked| at(invoked, invoked + 2, reserved(2, 11, None));
+        says(&[first.clone(), bound.clone(), second(4)], "has 2 pods");
+        says(&[first, bound, at(4, 4, What::Deleted { token: 10 }), second(5)], "");
     }
 
     #[test]

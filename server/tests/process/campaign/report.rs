@@ -60,6 +60,8 @@ impl<'a> Report<'a> {
                 What::Extended { .. } => ("confirmed or extended", 1),
                 What::Released { is_certain: true, .. } => ("released", 1),
                 What::Released { .. } => ("releases in doubt", 1),
+                What::Bound { .. } => ("bound", 1),
+                What::Deleted { .. } => ("deleted after they were bound", 1),
                 What::Denied { .. } => ("denied", 1),
                 What::Listed { .. } => ("listings", 1),
             };

@@ -1,6 +1,7 @@
 //! Troubles: what happens to replicas, members of etcd and the lines between them.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use berth_testing::etcd::Etcd;
@@ -8,6 +9,7 @@ use berth_testing::ports::free_address;
 use berth_testing::recorded::skip;
 use tonic::transport::Channel;
 
+use super::feeds::Feeds;
 use crate::ledger::workload::Chance;
 use crate::proxy::{Line, Proxy};
 use crate::served::{Served, berth};
@@ -37,10 +39,11 @@ pub(crate) enum Trouble {
     MemberReplaced,
     MemberFull,
     Defragmented,
+    FeedLate,
 }
 
 impl Trouble {
-    pub(crate) const ALL: [Trouble; 13] = [
+    pub(crate) const ALL: [Trouble; 14] = [
         Trouble::ReplicaKilled,
         Trouble::LineCut,
         Trouble::ReplicaStopped,
@@ -54,13 +57,17 @@ impl Trouble {
         Trouble::MemberReplaced,
         Trouble::ReplicaCutOff,
         Trouble::MemberFull,
+        Trouble::FeedLate,
     ];
 
     /// How many times more often than the rarest.
     fn weight(self) -> u64 {
         match self {
             Trouble::LineCut | Trouble::LineSlow => 6,
-            Trouble::ReplicaKilled | Trouble::ReplicaEnded | Trouble::ReplicaStopped => 4,
+            Trouble::ReplicaKilled
+            | Trouble::ReplicaEnded
+            | Trouble::ReplicaStopped
+            | Trouble::FeedLate => 4,
             Trouble::ClockSet | Trouble::MemberKilled | Trouble::MemberStopped => 3,
             Trouble::Defragmented => 2,
             Trouble::ReplicaStoppedLong
@@ -119,17 +126,17 @@ struct Replica {
 pub(crate) struct World {
     etcd: Etcd,
     replicas: Vec<Replica>,
-    cluster: String,
+    feeds: Arc<Feeds>,
     folder: PathBuf,
     n_started: usize,
 }
 
 impl World {
     /// Starts everything; `None` if the check has to be skipped.
-    pub(crate) async fn start(folder: &Path, cluster: String) -> Option<World> {
+    pub(crate) async fn start(folder: &Path, feeds: Arc<Feeds>) -> Option<World> {
         let etcd = Etcd::start(N_MEMBERS, &[])?;
         let (replicas, folder, n_started) = (Vec::new(), folder.to_owned(), 0);
-        let mut world = World { etcd, replicas, cluster, folder, n_started };
+        let mut world = World { etcd, replicas, feeds, folder, n_started };
         for _ in 0..N_REPLICAS {
             let replica = world.replica().await;
             world.replicas.push(replica);
@@ -157,7 +164,7 @@ impl World {
         command
             .args(["serve", "--worker-threads", "2", "--http-address", "127.0.0.1:0"])
             .args(["--grpc-address", &port.to_string()])
-            .args(["--cluster", &self.cluster, "--etcd", &endpoints.join(",")])
+            .args(["--etcd", &endpoints.join(",")])
             .args(["--replica-name", &name])
             .args(["--replica-address", &format!("http://{}", from_others.address)]);
         if let Some(faketime) = faketime() {
@@ -198,6 +205,12 @@ impl World {
             Trouble::LineSlow => {
                 let line = Line::Slow(short / 20);
                 self.line(at, below(N_MEMBERS + 1), line, 2 * short).await;
+            }
+            Trouble::FeedLate => {
+                let late = Duration::from_millis(chance.below(3_000));
+                self.feeds.set_late(at, late);
+                tokio::time::sleep(2 * short).await;
+                self.feeds.set_late(at, late / 10);
             }
             Trouble::ClockSet => {
                 let offset = ["+0", "+3600", "-3600", "+86400", "-86400"][below(5)];
