@@ -9,6 +9,7 @@
 //! |---|---|
 //! | `table` | who holds which pod, under which token, until when |
 //! | `keeper`, `book`, `record` | what a ledger has of it, where a server has one that lasts |
+//! | `renewal`, `list` | what requests ask about: one assumption, or all |
 //! | `restore` | reads that again when the server is started |
 //! | `follower`, `mirror` | where several servers share a ledger: what the one has written that commits |
 
@@ -24,6 +25,8 @@ mod request_table;
 mod undoing;
 mod restore;
 mod follower;
+mod renewal;
+mod list;
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -33,7 +36,6 @@ use std::time::{Duration, Instant};
 use berth_engine::{
     AssignedDevices, AssumptionStamp, Cluster, PodKey, PodStanding, VolumeBindings,
 };
-use berth_proto::berth_v1 as wire;
 use tokio::sync::watch;
 
 use super::error::CallError;
@@ -41,10 +43,11 @@ use super::response_cache::InProgress;
 use crate::clock;
 use crate::ledger::{GrantError, Key};
 use crate::telemetry::{AssumptionCounts, AssumptionEnd};
-use error::AssumptionError;
 pub(crate) use follower::Follower;
 use keeper::{Ending, Keeper, Undone};
+pub(crate) use list::{Listed, ListedHold, assumption};
 use record::Assumed;
+pub(crate) use renewal::{Named, Renewed};
 pub(crate) use request::Requests;
 pub use restore::RestoreError;
 pub(crate) use restore::{Kept, PREFIXES};
@@ -95,53 +98,6 @@ pub(crate) struct Holder<'h> {
     pub(crate) ttl: Option<Duration>,
     /// The request, if its caller has named it.
     pub(crate) request: Option<&'h Arc<InProgress>>,
-}
-
-/// The assumption that a request names.
-#[derive(Clone, Debug)]
-pub(crate) struct Named {
-    pub(crate) key: PodKey,
-    /// The pod's uid; empty for any.
-    pub(crate) uid: String,
-    pub(crate) token: u64,
-}
-
-/// An assumed pod in a list.
-pub(crate) struct Listed {
-    pub(crate) standing: PodStanding,
-    /// Token, user, age and time left; `None` for a pod that the server assumed on its own account.
-    pub(crate) held: Option<ListedHold>,
-}
-
-pub(crate) struct ListedHold {
-    pub(crate) assumption: wire::Assumption,
-    pub(crate) user: Arc<str>,
-    pub(crate) age: Duration,
-}
-
-/// An assumption whose time to live was changed.
-#[derive(Debug)]
-pub(crate) struct Renewed {
-    pub(crate) node: Arc<str>,
-    /// Whether the pod is still assumed.
-    pub(crate) is_assumed: bool,
-    /// The caller may hear of the change once it is written.
-    pub(crate) written: Written,
-}
-
-impl Renewed {
-    /// A feed has reported the pod: it has no time to live any more.
-    fn reported(node: Arc<str>) -> Renewed {
-        Renewed { node, is_assumed: false, written: Written::default() }
-    }
-}
-
-/// The pod of a request about an assumption.
-enum Found {
-    /// The pod is assumed under the token of the request.
-    Assumed { node: Arc<str>, stamp: AssumptionStamp },
-    /// A feed has reported it.
-    Reported { node: Arc<str> },
 }
 
 impl Assumptions {
@@ -312,81 +268,6 @@ impl Assumptions {
         })
     }
 
-    /// Takes the time to live of an assumption away.
-    ///
-    /// # Errors
-    /// [`AssumptionError`], except [`AssumptionError::Reported`].
-    pub(crate) fn confirm(&self, named: &Named) -> Result<Renewed, AssumptionError> {
-        let renewed = self.renew(named, None, None)?;
-        if renewed.is_assumed {
-            self.counts.count_confirmed();
-            tracing::debug!(pod = %named.key, token = named.token, "an assumption is confirmed");
-        }
-        Ok(renewed)
-    }
-
-    /// Gives an assumption a new time to live.
-    ///
-    /// # Errors
-    /// [`AssumptionError`], except [`AssumptionError::Reported`].
-    pub(crate) fn extend(
-        &self,
-        named: &Named,
-        ttl: Option<Duration>,
-        now: Instant,
-    ) -> Result<Renewed, AssumptionError> {
-        let renewed = self.renew(named, ttl, ttl.and_then(|ttl| now.checked_add(ttl)))?;
-        if renewed.is_assumed {
-            self.counts.count_extended();
-            tracing::debug!(pod = %named.key, token = named.token, ?ttl, "an assumption is extended");
-        }
-        Ok(renewed)
-    }
-
-    fn renew(
-        &self,
-        named: &Named,
-        ttl: Option<Duration>,
-        until: Option<Instant>,
-    ) -> Result<Renewed, AssumptionError> {
-        Ok(match self.change_until(named, until)? {
-            Found::Reported { node } => Renewed::reported(node),
-            Found::Assumed { node, .. } => {
-                let written = self.at_keeper(|keeper| keeper.set_ttl(named.token, ttl));
-                Renewed { node, is_assumed: true, written }
-            }
-        })
-    }
-
-    /// Ends an assumption; returns whether it was not over before. The caller may hear of it once that is written.
-    ///
-    /// # Errors
-    /// [`AssumptionError`], except [`AssumptionError::Over`].
-    pub(crate) fn release(&self, named: &Named) -> Result<(bool, Written), AssumptionError> {
-        let found = self.standing_of(named).and_then(|pod| find(named, pod, &self.table()));
-        let stamp = match found {
-            Ok(Found::Assumed { stamp, .. }) => stamp,
-            Ok(Found::Reported { node }) => {
-                return Err(AssumptionError::Reported { pod: named.key.clone(), node });
-            }
-            Err(AssumptionError::Over { .. }) => return Ok((false, self.settled())),
-            Err(error) => return Err(error),
-        };
-        let pod = (named.key.clone(), named.token, stamp);
-        let released = self.with_keeper(|keeper| match keeper {
-            Some(keeper) => {
-                let is_first = self.table().begin_to_end(&pod.0, pod.1);
-                let pods = [Ending::of(pod.clone())];
-                (is_first, keeper.end(&pods, AssumptionEnd::Released, None))
-            }
-            None => (false, Written::refused(GrantError::OtherTerm)),
-        });
-        Ok(released.unwrap_or_else(|| {
-            let n_released = self.end(std::slice::from_ref(&pod), AssumptionEnd::Released);
-            (n_released > 0, Written::default())
-        }))
-    }
-
     /// Has the response to a named request written: then whoever decides next repeats it, too.
     pub(crate) fn answer(&self, request: &InProgress, response: &[u8]) -> Written {
         self.at_keeper(|keeper| keeper.answer(request, response))
@@ -486,54 +367,6 @@ impl Assumptions {
         }
     }
 
-    /// All assumed pods of the live cluster, by namespace and name.
-    pub(crate) fn list(&self, now: Instant) -> Vec<Listed> {
-        let assumed = self.cluster.assumed_pods();
-        let table = self.table();
-        let listed = |standing: PodStanding| {
-            let entry = table.get(standing.pod.key());
-            let entry = entry.filter(|entry| Some(entry.stamp) == standing.stamp);
-            let held = entry.map(|entry| ListedHold {
-                assumption: entry.assumption(now),
-                user: entry.user.clone(),
-                age: now.saturating_duration_since(entry.since),
-            });
-            Listed { standing, held }
-        };
-        assumed.into_iter().map(listed).collect()
-    }
-
-    /// Sets when the named assumption ends.
-    fn change_until(
-        &self,
-        named: &Named,
-        until: Option<Instant>,
-    ) -> Result<Found, AssumptionError> {
-        let standing = self.standing_of(named)?;
-        let mut table = self.table();
-        let found = find(named, standing, &table)?;
-        if let Found::Assumed { .. } = &found {
-            table.set_until(&named.key, until);
-        }
-        Ok(found)
-    }
-
-    fn standing_of(&self, named: &Named) -> Result<PodStanding, AssumptionError> {
-        let standing = self.cluster.standing_of(std::slice::from_ref(&named.key)).pop().flatten();
-        let Some(standing) = standing else {
-            return Err(AssumptionError::Over { pod: named.key.clone() });
-        };
-        if !named.uid.is_empty() && named.uid != standing.pod.uid() {
-            let (pod, requested) = (named.key.clone(), named.uid.clone());
-            return Err(AssumptionError::OtherPod {
-                pod,
-                known: standing.pod.uid().into(),
-                requested,
-            });
-        }
-        Ok(standing)
-    }
-
     /// Takes pods out of the cluster that are still assumed under their stamps, and forgets their assumptions; returns
     /// the number of those that were.
     fn end(&self, pods: &[(PodKey, u64, AssumptionStamp)], reason: AssumptionEnd) -> usize {
@@ -624,39 +457,11 @@ impl Assumptions {
     }
 }
 
-/// Compares the pod on its node with the assumption that the request names.
-fn find(named: &Named, standing: PodStanding, table: &Table) -> Result<Found, AssumptionError> {
-    let PodStanding { pod: _, node, stamp } = standing;
-    let Some(stamp) = stamp else { return Ok(Found::Reported { node }) };
-    let entry = table.get(&named.key).filter(|entry| entry.stamp == stamp);
-    match entry {
-        Some(entry) if entry.token != named.token => {
-            Err(AssumptionError::OtherToken { pod: named.key.clone(), token: named.token })
-        }
-        Some(entry) if entry.is_ending => Err(AssumptionError::Over { pod: named.key.clone() }),
-        Some(_) => Ok(Found::Assumed { node, stamp }),
-        // The server assumed it on its own account, or has not given its token away yet.
-        None => Err(AssumptionError::OtherToken { pod: named.key.clone(), token: named.token }),
-    }
-}
-
 impl Ending {
     /// The end of a pod that is assumed.
     fn of((key, token, stamp): (PodKey, u64, AssumptionStamp)) -> Ending {
         Ending { token, assumed: Some((key, stamp)) }
     }
-}
-
-impl Entry {
-    fn assumption(&self, now: Instant) -> wire::Assumption {
-        let left = self.until.map(|until| until.saturating_duration_since(now));
-        assumption(self.token, left)
-    }
-}
-
-/// An assumption in wire form.
-pub(crate) fn assumption(token: u64, time_left: Option<Duration>) -> wire::Assumption {
-    wire::Assumption { token, time_left_ms: time_left.map(clock::as_millis) }
 }
 
 #[cfg(test)]

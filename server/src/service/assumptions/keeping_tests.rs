@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use berth_engine::PodKey;
-use berth_proto::berth_v1::{Gang, PlaceBatchRequest, PlaceMode, PlaceRequest, PreemptRequest};
+use berth_proto::berth_v1::{
+    self as wire, Gang, PlaceBatchRequest, PlaceMode, PlaceRequest, PreemptRequest,
+};
 
 use super::*;
 use crate::ledger::{

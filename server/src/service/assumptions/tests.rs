@@ -3,6 +3,7 @@ use std::time::{Duration, Instant};
 use berth_engine::Delta;
 use berth_proto::berth_v1::PlaceMode;
 
+use super::error::AssumptionError;
 use super::*;
 use crate::service::{Access, AssumeTerms, State, fixture};
 
