@@ -1,22 +1,26 @@
 //! Kept: a pod's object, kept beside its facts: as a feed reported it, for questions that name it; as a request brought
 //! it, for records of what was reserved. No decision reads it.
 //!
-//! The pods of a workload differ in names, times and addresses only. Each is therefore kept as its difference from the
-//! first one of its controller, which takes a fraction of its encoding.
+//! The pods of a workload differ in names, times and addresses only. What a feed reported is therefore kept as the
+//! difference from the first pod of its controller, which takes a fraction of its encoding; what requests brought is kept
+//! once for all pods that differ in name and uid only.
 
 use std::sync::Arc;
 
-use berth_proto::core_v1;
+use berth_proto::{core_v1, meta_v1};
 use lz4_flex::block;
-use prost::Message as _;
+use prost::Message;
 
-use super::table::Table;
+use super::table::{Table, table_bytes};
 
 /// The annotation in which kubectl repeats a whole object; no question reads it.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// The first pod, encoded, of each number of pods that are probably alike.
 pub(crate) type PatternTable = Table<u64, Box<[u8]>>;
+
+/// Encoded pods of requests.
+pub(crate) type RequestedTable = Table<Box<[u8]>, Box<[u8]>>;
 
 /// Where an object is from.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
@@ -25,42 +29,79 @@ pub(crate) enum Source {
     Request,
 }
 
-/// A pod's object: the compressed difference of its encoding from that of another pod.
+/// A pod's object, except for its name and uid.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct KeptPod {
-    pattern: Arc<Box<[u8]>>,
-    difference: Arc<[u8]>,
+pub(crate) enum KeptPod {
+    /// The compressed difference of its encoding from that of another pod.
+    Difference { pattern: Arc<Box<[u8]>>, difference: Arc<[u8]> },
+    /// Its encoding, one for all pods that have it.
+    Shared(Arc<Box<[u8]>>),
 }
 
 impl KeptPod {
-    /// Keeps a pod; those of one `kin` are probably alike.
-    pub(crate) fn of(pod: &core_v1::Pod, kin: u64, patterns: &PatternTable) -> KeptPod {
-        let metadata = pod.metadata.as_ref();
-        let repeats = metadata.is_some_and(|it| it.annotations.contains_key(LAST_APPLIED));
-        let encoded = if repeats { without_repetition(pod) } else { pod.encode_to_vec() };
+    /// Keeps a pod as its difference; those of one `kin` are probably alike.
+    pub(crate) fn difference(pod: &core_v1::Pod, kin: u64, patterns: &PatternTable) -> KeptPod {
+        let encoded = encode_nameless(pod);
         let pattern = patterns.intern(kin, None, |_, _| (encoded.as_slice().into(), encoded.len()));
         let difference = block::compress_prepend_size_with_dict(&encoded, &pattern).into();
-        KeptPod { pattern, difference }
+        KeptPod::Difference { pattern, difference }
+    }
+
+    /// Keeps a pod once for all that are alike.
+    pub(crate) fn shared(pod: &core_v1::Pod, known: &RequestedTable) -> KeptPod {
+        let encoded = encode_nameless(pod).into_boxed_slice();
+        let n_bytes = table_bytes(0) + 2 * encoded.len();
+        KeptPod::Shared(known.intern(encoded, None, |_, encoded| (encoded, n_bytes)))
     }
 
     /// Whether both are copies of one, without looking at what they are.
     pub(crate) fn is_the_same_as(&self, other: &KeptPod) -> bool {
-        Arc::ptr_eq(&self.difference, &other.difference)
+        match (self, other) {
+            (KeptPod::Shared(one), KeptPod::Shared(other)) => Arc::ptr_eq(one, other),
+            (
+                KeptPod::Difference { difference: one, .. },
+                KeptPod::Difference { difference: other, .. },
+            ) => Arc::ptr_eq(one, other),
+            _ => false,
+        }
     }
 
-    /// The pod; `None` for bytes that are none, which [`KeptPod::of`] never makes.
+    /// The pod without its name and uid; `None` for bytes that are none, which are never kept.
     pub(crate) fn decode(&self) -> Option<core_v1::Pod> {
-        let encoded = block::decompress_size_prepended_with_dict(&self.difference, &self.pattern);
-        core_v1::Pod::decode(encoded.ok()?.as_slice()).ok()
+        match self {
+            KeptPod::Difference { pattern, difference } => {
+                let encoded = block::decompress_size_prepended_with_dict(difference, pattern);
+                core_v1::Pod::decode(encoded.ok()?.as_slice()).ok()
+            }
+            KeptPod::Shared(encoded) => core_v1::Pod::decode(&***encoded).ok(),
+        }
     }
 }
 
-fn without_repetition(pod: &core_v1::Pod) -> Vec<u8> {
-    let mut pod = pod.clone();
-    if let Some(metadata) = &mut pod.metadata {
+/// Encodes a pod without its name, its uid, and what kubectl repeats.
+fn encode_nameless(pod: &core_v1::Pod) -> Vec<u8> {
+    // Only the metadata is copied: the encodings of parts, one after the other, are that of the whole.
+    let core_v1::Pod { metadata, spec, status } = pod;
+    let metadata = metadata.as_ref().map(|metadata| {
+        let mut metadata =
+            meta_v1::ObjectMeta { name: String::new(), uid: String::new(), ..metadata.clone() };
         metadata.annotations.remove(LAST_APPLIED);
+        metadata
+    });
+    let mut encoded = core_v1::Pod { metadata, spec: None, status: None }.encode_to_vec();
+    put_field(2, spec.as_ref(), &mut encoded);
+    put_field(3, status.as_ref(), &mut encoded);
+    encoded
+}
+
+/// Appends a field of a message, with its number below 16.
+fn put_field(number: u8, value: Option<&impl Message>, encoded: &mut Vec<u8>) {
+    const LENGTH_DELIMITED: u8 = 2;
+    if let Some(value) = value {
+        encoded.push(number << 3 | LENGTH_DELIMITED);
+        // It fails only where a buffer has an end.
+        let _ = value.encode_length_delimited(encoded);
     }
-    pod.encode_to_vec()
 }
 
 #[cfg(test)]
@@ -82,6 +123,15 @@ mod tests {
         serde_json::from_value(object).unwrap()
     }
 
+    /// `pod` without what is not kept.
+    fn nameless(mut pod: core_v1::Pod) -> core_v1::Pod {
+        if let Some(metadata) = &mut pod.metadata {
+            metadata.name.clear();
+            metadata.uid.clear();
+        }
+        pod
+    }
+
     #[test]
     fn a_pod_is_kept_without_what_kubectl_repeats() {
         let patterns = PatternTable::default();
@@ -89,7 +139,9 @@ mod tests {
         let mut reported = kept.clone();
         let annotations = &mut reported.metadata.as_mut().unwrap().annotations;
         annotations.insert(LAST_APPLIED.to_owned(), "{}".to_owned());
-        assert_eq!(KeptPod::of(&reported, 1, &patterns).decode(), Some(kept));
+        let kept = Some(nameless(kept));
+        assert_eq!(KeptPod::difference(&reported, 1, &patterns).decode(), kept);
+        assert_eq!(KeptPod::shared(&reported, &RequestedTable::default()).decode(), kept);
     }
 
     #[test]
@@ -101,10 +153,28 @@ mod tests {
         let bare = pod("bare", &serde_json::json!({"metadata": {"name": "bare"}}));
         let empty = core_v1::Pod::default();
         for (kin, pod) in [(1, &others[0]), (1, &others[1]), (1, &ended), (1, &bare), (2, &empty)] {
-            assert_eq!(KeptPod::of(pod, kin, &patterns).decode().as_ref(), Some(pod));
+            let kept = KeptPod::difference(pod, kin, &patterns);
+            assert_eq!(kept.decode(), Some(nameless(pod.clone())));
         }
         assert_eq!(patterns.len(), 2);
-        let size = KeptPod::of(&others[1], 1, &patterns).difference.len();
-        assert!(4 * size < others[1].encoded_len(), "{size} of {}", others[1].encoded_len());
+        let KeptPod::Difference { difference, .. } = KeptPod::difference(&ended, 1, &patterns)
+        else {
+            panic!("it is a difference")
+        };
+        let size = difference.len();
+        assert!(4 * size < ended.encoded_len(), "{size} of {}", ended.encoded_len());
+    }
+
+    #[test]
+    fn requested_pods_that_are_alike_share_what_is_kept() {
+        let known = RequestedTable::default();
+        let json = serde_json::json!({});
+        let [one, other] = ["web-1", "web-2"].map(|name| pod(name, &json));
+        let third = pod("web-3", &serde_json::json!({"status": {"phase": "Running"}}));
+        let kept = |pod| KeptPod::shared(pod, &known);
+        assert!(kept(&one).is_the_same_as(&kept(&other)));
+        assert!(!kept(&one).is_the_same_as(&kept(&third)));
+        assert_eq!(kept(&third).decode(), Some(nameless(third)));
+        assert_eq!(known.len(), 2);
     }
 }

@@ -134,9 +134,15 @@ impl Pod {
         model: &Model,
     ) -> Result<Pod, ModelError> {
         let compiled = Pod::compile(pod, model)?;
-        // The pods of a controller are alike, and so may be those of a namespace that have none.
-        let kin = FxBuildHasher.hash_one((compiled.facts().controller, &compiled.key().namespace));
-        let kept = KeptPod::of(pod, kin, model.patterns());
+        let kept = match source {
+            Source::Request => KeptPod::shared(pod, model.requested()),
+            Source::Feed => {
+                // The pods of a controller are alike, and so may be those of a namespace that have none.
+                let controller = compiled.facts().controller;
+                let kin = FxBuildHasher.hash_one((controller, &compiled.key().namespace));
+                KeptPod::difference(pod, kin, model.patterns())
+            }
+        };
         Ok(compiled.keeping(Some(kept), source))
     }
 
@@ -160,18 +166,15 @@ impl Pod {
         let PodFacts { key, uid, node_name, kept, .. } = &*self.0;
         let mut pod = kept.as_ref()?.decode()?;
         let metadata = pod.metadata.get_or_insert_default();
-        // A replica has the object of its template.
-        if metadata.name != *key.name {
-            metadata.name = key.name.to_string();
-            metadata.uid = uid.to_string();
-        }
+        (metadata.name, metadata.uid) = (key.name.to_string(), uid.to_string());
         if let Some(node) = node_name {
             pod.spec.get_or_insert_default().node_name = node.to_string();
         }
         Some(pod)
     }
 
-    /// Whether both have one object, as the replicas of a template do.
+    /// Whether both have one object, except for their names and uids: replicas of a template, and pods of requests that
+    /// are alike.
     pub fn has_object_of(&self, other: &Pod) -> bool {
         let both = self.0.kept.as_ref().zip(other.0.kept.as_ref());
         both.is_some_and(|(one, other)| one.is_the_same_as(other))

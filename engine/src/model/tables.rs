@@ -7,13 +7,13 @@ use super::device::selector::SelectorTable;
 use super::device::shape::ClaimShapeTable;
 use super::drainability::DrainabilityTable;
 use super::intern::{self, Interner};
-use super::kept::PatternTable;
+use super::kept::{PatternTable, RequestedTable};
 use super::pod_affinity::TermTable;
 use super::population::PopulationTable;
 use super::shape::ShapeTable;
 
-/// Shared tables of names, shapes, populations, drainabilities, terms, patterns of kept pods, and of selectors and
-/// shapes of claims for devices. Usable from any number of threads.
+/// Shared tables of names, shapes, populations, drainabilities, terms, patterns of kept pods, pods of requests, and of
+/// selectors and shapes of claims for devices. Usable from any number of threads.
 #[derive(Clone, Debug)]
 pub(crate) struct Model {
     names: Interner,
@@ -27,6 +27,7 @@ struct Tables {
     drainabilities: DrainabilityTable,
     terms: TermTable,
     patterns: PatternTable,
+    requested: RequestedTable,
     selectors: SelectorTable,
     claim_shapes: ClaimShapeTable,
 }
@@ -63,6 +64,10 @@ impl Model {
 
     pub(crate) fn patterns(&self) -> &PatternTable {
         &self.tables.patterns
+    }
+
+    pub(crate) fn requested(&self) -> &RequestedTable {
+        &self.tables.requested
     }
 
     pub(crate) fn selectors(&self) -> &SelectorTable {

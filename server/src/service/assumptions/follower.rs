@@ -185,8 +185,7 @@ impl Follower {
         self.end_replaced(&pods);
         let mut table = self.assumptions.table();
         pods.retain(|stored| {
-            let (key, token) = (stored.key(), stored.token);
-            !table.note_recorded(&key, token, until(now, stored.standing.ttl))
+            !table.note_recorded(&stored.key, stored.token, until(now, stored.standing.ttl))
         });
         drop(table);
         // Those that are not assumed have been reported by this server's feed. Their record ends soon.
@@ -198,7 +197,7 @@ impl Follower {
         if self.lingering.is_empty() {
             return;
         }
-        let names: HashSet<PodKey> = pods.iter().map(Stored::key).collect();
+        let names: HashSet<&PodKey> = pods.iter().map(|stored| &stored.key).collect();
         for (_, gone) in &mut self.lingering {
             let replaced: Vec<Gone> = gone.extract_if(.., |it| names.contains(&it.0)).collect();
             self.assumptions.take_out(&replaced);

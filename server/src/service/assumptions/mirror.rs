@@ -100,7 +100,7 @@ impl Mirror {
         }
         let body = self.bodies.remove(&first).ok_or_else(|| unpaired(key))?;
         let stored = record::decode(first, &body, state)?;
-        let pods = stored.iter().map(Stored::key).collect();
+        let pods = stored.iter().map(|stored| stored.key.clone()).collect();
         let standings = stored.iter().map(|stored| stored.standing.clone()).collect();
         self.records.insert(first, Known { pods, standings });
         let mut stored: Vec<_> = stored.into_iter().filter(|it| !it.standing.has_ended).collect();

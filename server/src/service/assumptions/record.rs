@@ -62,8 +62,10 @@ pub(super) struct Stored {
     pub(super) token: u64,
     pub(super) user: Arc<str>,
     pub(super) standing: Standing,
-    /// The object under the pod's own name, without a node.
-    pub(super) object: core_v1::Pod,
+    pub(super) key: PodKey,
+    pub(super) uid: String,
+    /// The pod's object without a node; pods that are alike share it, and its name is not theirs.
+    pub(super) object: Arc<core_v1::Pod>,
     pub(super) node: Arc<str>,
     pub(super) volumes: engine::VolumeBindings,
     pub(super) devices: Option<Arc<engine::AssignedDevices>>,
@@ -104,7 +106,7 @@ struct Body {
 
 #[derive(Clone, PartialEq, Message)]
 struct BodyPod {
-    /// Position of the object, which replicas share.
+    /// Position of the object, which pods that are alike share.
     #[prost(uint32, tag = "1")]
     object: u32,
     #[prost(string, tag = "2")]
@@ -144,6 +146,8 @@ pub(super) fn split(pods: &[Assumed], user: &str) -> Option<Vec<NewRecord>> {
     let since_unix_ms = clock::unix_micros() / 1_000;
     let new = || Body { user: user.to_owned(), since_unix_ms, ..Body::default() };
     let (mut records, mut body, mut n_object_bytes) = (Vec::new(), new(), 0);
+    // The first pod with each object of the body.
+    let mut firsts: Vec<&Pod> = Vec::new();
     // Half of the limit, since a record also ends where a token is missing.
     let least = pods.len().div_ceil(MAX_RECORDS / 2);
     for (at, assumed) in pods.iter().enumerate() {
@@ -153,18 +157,20 @@ pub(super) fn split(pods: &[Assumed], user: &str) -> Option<Vec<NewRecord>> {
             || body.pods.len() < MAX_PODS && n_object_bytes < MAX_OBJECT_BYTES;
         if let Some(before) = before.filter(|_| !(is_next && has_room)) {
             records.push(finish(&std::mem::replace(&mut body, new()), before.token));
+            firsts.clear();
             n_object_bytes = 0;
         }
-        let shares = before.is_some_and(|before| before.pod.has_object_of(&assumed.pod));
-        if body.objects.is_empty() || !shares {
+        let known = firsts.iter().rposition(|first| first.has_object_of(&assumed.pod));
+        if known.is_none() {
             let mut object = assumed.pod.object()?;
             if let Some(spec) = &mut object.spec {
                 spec.node_name.clear();
             }
             n_object_bytes += object.encoded_len();
             body.objects.push(object);
+            firsts.push(&assumed.pod);
         }
-        body.pods.push(body_pod(assumed, body.objects.len() - 1));
+        body.pods.push(body_pod(assumed, known.unwrap_or(firsts.len() - 1)));
     }
     if let Some(last) = pods.last() {
         records.push(finish(&body, last.token));
@@ -258,15 +264,15 @@ pub(super) fn decode(first: u64, body: &[u8], state: &[u8]) -> Result<Vec<Stored
     let body = unpack(&key, body)?;
     let standings = decode_state(&Key::reservation_state(first), body.pods.len(), state)?;
     let user: Arc<str> = body.user.into();
+    let objects: Vec<Arc<core_v1::Pod>> = body.objects.into_iter().map(Arc::new).collect();
     let mut stored = Vec::with_capacity(standings.len());
     for ((token, pod), standing) in (first..).zip(body.pods).zip(standings) {
-        let object = body.objects.get(pod.object as usize).cloned();
-        let mut object = object.ok_or_else(|| damaged(&key, &"it lacks the object of a pod"))?;
-        let metadata = object.metadata.get_or_insert_default();
-        (metadata.name, metadata.uid) = (pod.name, pod.uid);
-        let (user, node) = (user.clone(), pod.node.into());
-        let (volumes, devices) = (volumes(pod.volumes), pod.devices.map(devices).map(Arc::new));
-        stored.push(Stored { token, user, standing, object, node, volumes, devices });
+        let object = objects.get(pod.object as usize).cloned();
+        let object = object.ok_or_else(|| damaged(&key, &"it lacks the object of a pod"))?;
+        let (key, uid, user) = (named(&object, &pod.name), pod.uid, user.clone());
+        let (node, volumes) = (pod.node.into(), volumes(pod.volumes));
+        let devices = pod.devices.map(devices).map(Arc::new);
+        stored.push(Stored { token, user, standing, key, uid, object, node, volumes, devices });
     }
     Ok(stored)
 }
@@ -291,17 +297,14 @@ fn devices(stored: wire::AssignedDevices) -> engine::AssignedDevices {
     engine::AssignedDevices { claims: claims.collect(), extended }
 }
 
-impl Stored {
-    /// Name of the pod.
-    pub(super) fn key(&self) -> PodKey {
-        key_of(&self.object)
-    }
-}
-
 /// Name of an object's pod.
 pub(super) fn key_of(object: &core_v1::Pod) -> PodKey {
-    let metadata = object.metadata.as_ref();
-    let (namespace, name) = metadata.map_or(("", ""), |it| (&it.namespace, &it.name));
+    named(object, object.metadata.as_ref().map_or("", |metadata| &metadata.name))
+}
+
+/// A name in an object's namespace.
+fn named(object: &core_v1::Pod, name: &str) -> PodKey {
+    let namespace = object.metadata.as_ref().map_or("", |metadata| &metadata.namespace);
     PodKey::new(if namespace.is_empty() { "default" } else { namespace }, name)
 }
 

@@ -1,10 +1,12 @@
 //! Restores the assumptions that a ledger has of earlier runs. Their times to live begin anew: a promise may last longer
 //! than was said, never shorter.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
 use berth_engine::{self as engine, AssumeError, AssumptionStamp, PodKey};
+use berth_proto::core_v1;
 
 use super::Assumptions;
 use super::keeper::{Ending, Keeper, Place};
@@ -134,9 +136,9 @@ impl Assumptions {
                     Ok(stamp) => self.add(stored, stamp, now),
                     Err(reason) => {
                         match matches!(reason, AssumeError::AlreadyPlaced { .. }) {
-                            true => tracing::debug!(pod = %stored.key(), %reason, "is bound"),
+                            true => tracing::debug!(pod = %stored.key, %reason, "is bound"),
                             false => {
-                                tracing::warn!(pod = %stored.key(), %reason, "a reservation is dropped")
+                                tracing::warn!(pod = %stored.key, %reason, "a reservation is dropped")
                             }
                         }
                         gone.push(stored.token);
@@ -174,22 +176,41 @@ impl Assumptions {
         gone: &mut Vec<u64>,
     ) -> (Vec<Stored>, Vec<engine::Reservation>) {
         let mut reservations = Vec::with_capacity(pods.len());
-        let compile = |stored: &Stored| match self.cluster.compile_kept_pod(&stored.object) {
-            Ok(pod) => {
-                let (node, volumes) = (stored.node.clone(), stored.volumes.clone());
-                let devices = stored.devices.clone();
-                reservations.push(engine::Reservation { pod, node, volumes, devices });
-                true
-            }
-            // This version may refuse a pod that an earlier version accepted.
-            Err(error) => {
-                tracing::warn!(pod = %stored.key(), %error, "a reservation is dropped");
-                gone.push(stored.token);
-                false
+        // The first pod of each object.
+        let mut firsts: HashMap<*const core_v1::Pod, engine::Pod> = HashMap::new();
+        let compile = |stored: &Stored| {
+            let compiled = match firsts.get(&Arc::as_ptr(&stored.object)) {
+                Some(pod) => Ok(pod.with_identity(stored.key.clone(), &stored.uid)),
+                None => self.compile_stored(stored),
+            };
+            match compiled {
+                Ok(pod) => {
+                    if is_copied_whole(&stored.object) {
+                        firsts.entry(Arc::as_ptr(&stored.object)).or_insert_with(|| pod.clone());
+                    }
+                    let (node, volumes) = (stored.node.clone(), stored.volumes.clone());
+                    let devices = stored.devices.clone();
+                    reservations.push(engine::Reservation { pod, node, volumes, devices });
+                    true
+                }
+                // This version may refuse a pod that an earlier version accepted.
+                Err(error) => {
+                    tracing::warn!(pod = %stored.key, %error, "a reservation is dropped");
+                    gone.push(stored.token);
+                    false
+                }
             }
         };
         let stored: Vec<Stored> = pods.into_iter().filter(compile).collect();
         (stored, reservations)
+    }
+
+    fn compile_stored(&self, stored: &Stored) -> Result<engine::Pod, engine::ModelError> {
+        let mut object = core_v1::Pod::clone(&stored.object);
+        let metadata = object.metadata.get_or_insert_default();
+        metadata.name = stored.key.name.to_string();
+        metadata.uid.clone_from(&stored.uid);
+        self.cluster.compile_kept_pod(&object)
     }
 
     fn add(&self, stored: &Stored, stamp: AssumptionStamp, now: Instant) {
@@ -197,6 +218,15 @@ impl Assumptions {
         let (token, user, since) = (stored.token, stored.user.clone(), now);
         let (is_ending, is_recorded) = (false, true);
         let entry = Entry { token, stamp, user, since, until, is_ending, is_recorded };
-        self.table().add(stored.key(), entry);
+        self.table().add(stored.key.clone(), entry);
     }
+}
+
+/// Whether a compiled pod under another name is what is compiled from the object under that name: claims for devices are
+/// made for one pod.
+fn is_copied_whole(object: &core_v1::Pod) -> bool {
+    let has_claims = object.spec.as_ref().is_some_and(|spec| !spec.resource_claims.is_empty());
+    let has_extended =
+        object.status.as_ref().is_some_and(|it| it.extended_resource_claim_status.is_some());
+    !has_claims && !has_extended
 }
