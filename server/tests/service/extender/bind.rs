@@ -7,7 +7,10 @@ use std::time::Duration;
 use berth_engine::PodView;
 use berth_fake_apiserver::{FakeApiServer, Options};
 use berth_server::feed::kube::{KubeFeed, Pace};
+use berth_server::ledger::EtcdOptions;
 use berth_server::runtime::{Server, ServerOptions};
+use berth_testing::etcd::Etcd;
+use berth_testing::ports::free_address;
 use serde_json::{Value, json};
 
 use super::client::{Reply, post};
@@ -15,7 +18,7 @@ use super::world::{self, node, pod};
 
 /// A server fed by a fake API server with two nodes.
 struct Bound {
-    api: FakeApiServer,
+    api: Arc<FakeApiServer>,
     server: Server,
     _feed: KubeFeed,
 }
@@ -34,13 +37,18 @@ async fn start_with(options: ServerOptions, pods: &[&str]) -> Bound {
     create(json!({"metadata": {"name": "default"}}), "Namespace");
     ["n0", "n1"].iter().for_each(|name| create(node(name, "4"), "Node"));
     pods.iter().for_each(|name| create(pod(name, "1"), "Pod"));
+    fed_by(Arc::new(api), options, pods.len()).await
+}
+
+/// A server fed by an API server that has so many pods.
+async fn fed_by(api: Arc<FakeApiServer>, options: ServerOptions, n_pods: usize) -> Bound {
     let config = kube::Config::new(api.url().parse().unwrap());
     let client = kube::Client::try_from(config).unwrap();
     let server = Server::start(options).await.unwrap();
     let feed = server.start_kube_feed(Pace::default(), client, None);
     let is_fed = || {
         let snapshot = server.cluster().snapshot();
-        server.freshness().check_decidable().is_ok() && snapshot.n_pending() == pods.len()
+        server.freshness().check_decidable().is_ok() && snapshot.n_pending() == n_pods
     };
     eventually("the feed has everything", is_fed).await;
     Bound { api, server, _feed: feed }
@@ -229,4 +237,46 @@ async fn a_pod_that_the_feed_lacks_takes_the_room_of_its_filter_call() {
         (&answer["NodeNames"], &answer["FailedNodes"]),
         (&json!(["n1"]), &json!({"n0": "Insufficient cpu"}))
     );
+}
+
+/// Options of a replica.
+fn replica(etcd: &Etcd, name: &str) -> ServerOptions {
+    let grpc_address = free_address();
+    let (endpoints, address) = (etcd.endpoints(), format!("http://{grpc_address}"));
+    let etcd = EtcdOptions { endpoints, name: name.to_owned(), address, ..EtcdOptions::default() };
+    ServerOptions { grpc_address, etcd: Some(etcd), ..world::options() }
+}
+
+/// Each node has room for four of the pods.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn replicas_bind_no_two_pods_to_the_same_room() {
+    let Some(etcd) = Etcd::start(1, &[]) else { return };
+    let names: Vec<String> = (0..12).map(|i| format!("p{i}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let one = Arc::new(start_with(replica(&etcd, "one"), &names).await);
+    let other = fed_by(one.api.clone(), replica(&etcd, "other"), names.len()).await;
+    let replicas = [one.clone(), Arc::new(other)];
+    // Refused until one of them commits.
+    for _ in 0..1000 {
+        if replicas[0].bind(names[0], "n0").await.error().is_empty() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    one.api.faults().latency(Duration::from_millis(30));
+    let calls: Vec<_> = (1..names.len())
+        .map(|i| {
+            let (replica, name) = (replicas[i % 2].clone(), names[i].to_owned());
+            tokio::spawn(async move { replica.bind(&name, "n0").await.error() })
+        })
+        .collect();
+    let mut refused = Vec::new();
+    for call in calls {
+        let error = call.await.unwrap();
+        if !error.is_empty() {
+            refused.push(error);
+        }
+    }
+    assert_eq!((refused.len(), one.api.store().bindings().len()), (8, 4), "{refused:?}");
+    assert!(refused.iter().all(|error| error.contains("Insufficient cpu")), "{refused:?}");
 }
