@@ -4,7 +4,7 @@
 //! was told of it until the beginning of the first one that may end it. So what is said here to be wrong is wrong in every
 //! order of the operations that their times allow.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 
 /// A reservation, as a caller was told of it.
@@ -73,7 +73,7 @@ pub(crate) fn violations(operations: &[Operation], n_pods_of_node: usize) -> Vec
                     wrong.push(format!("{token} was denied at {invoked:?} while it was held"));
                 }
             }
-            What::Listed { pods } => listing(pods, span, &held, &mut wrong),
+            What::Listed { pods } => changed(pods, span, &held, &mut wrong),
             What::Reserved { .. }
             | What::Repeated { .. }
             | What::Extended { .. }
@@ -82,6 +82,7 @@ pub(crate) fn violations(operations: &[Operation], n_pods_of_node: usize) -> Vec
             | What::Deleted { .. } => {}
         }
     }
+    lost(operations, &held, &mut wrong);
     wrong
 }
 
@@ -196,23 +197,49 @@ fn shrinking_tokens(operations: &[Operation], wrong: &mut Vec<String>) {
     }
 }
 
-fn listing(
+/// What a listing has that is over, or another one.
+fn changed(
     pods: &[Reservation],
     span: (Duration, Duration),
     held: &BTreeMap<u64, Held>,
     wrong: &mut Vec<String>,
 ) {
-    let listed: HashMap<u64, &Reservation> = pods.iter().map(|pod| (pod.token, pod)).collect();
-    for (token, it) in held {
-        let found = listed.get(token);
-        if found.is_none() && it.covers(span) && span.1 < it.bound {
-            wrong.push(format!("{token} is lost at {:?}: {it:?}", span.0));
+    for found in pods {
+        let Some(it) = held.get(&found.token) else { continue };
+        if it.over < span.0 {
+            wrong.push(format!("{} is there at {:?} again: {it:?}", found.token, span.0));
         }
-        if found.is_some() && it.over < span.0 {
-            wrong.push(format!("{token} is there at {:?} again: {it:?}", span.0));
-        }
-        if found.is_some_and(|found| (found.pod, found.node) != (it.pod, it.node)) {
+        if (found.pod, found.node) != (it.pod, it.node) {
+            let token = found.token;
             wrong.push(format!("{token} is another one at {:?}: {found:?} {it:?}", span.0));
+        }
+    }
+}
+
+/// What listings lack that is held.
+fn lost(operations: &[Operation], held: &BTreeMap<u64, Held>, wrong: &mut Vec<String>) {
+    let listings = operations.iter().filter_map(|it| match &it.what {
+        What::Listed { pods } => Some(((it.invoked, it.returned), pods)),
+        _ => None,
+    });
+    let mut listings: Vec<_> = listings.collect();
+    listings.sort_unstable_by_key(|(span, _)| *span);
+    let mut coming: Vec<(Duration, u64)> =
+        held.iter().map(|(&token, it)| (it.from, token)).collect();
+    coming.sort_unstable();
+    let mut coming = coming.into_iter().peekable();
+    // What was told before the listing and has not ended before it.
+    let mut there = BTreeMap::<u64, &Held>::new();
+    for (span, pods) in listings {
+        while let Some((_, token)) = coming.next_if(|(from, _)| *from <= span.0) {
+            there.extend(held.get(&token).map(|it| (token, it)));
+        }
+        there.retain(|_, it| it.until.min(it.bound) > span.0);
+        let listed: HashSet<u64> = pods.iter().map(|pod| pod.token).collect();
+        for (token, it) in &there {
+            if it.covers(span) && span.1 < it.bound && !listed.contains(token) {
+                wrong.push(format!("{token} is lost at {:?}: {it:?}", span.0));
+            }
         }
     }
 }
