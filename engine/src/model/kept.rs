@@ -7,7 +7,8 @@
 
 use std::sync::Arc;
 
-use berth_proto::{core_v1, meta_v1};
+use berth_proto::core_v1;
+use berth_proto::meta_v1::ObjectMeta;
 use lz4_flex::block;
 use prost::Message;
 
@@ -29,19 +30,24 @@ pub(crate) enum Source {
     Request,
 }
 
-/// A pod's object, except for its name and uid.
+/// A pod's object. Its name and uid may be another pod's, or missing: they are facts of the pod.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum KeptPod {
     /// The compressed difference of its encoding from that of another pod.
     Difference { pattern: Arc<Box<[u8]>>, difference: Arc<[u8]> },
-    /// Its encoding, one for all pods that have it.
+    /// Its encoding without name and uid, one for all pods that have it.
     Shared(Arc<Box<[u8]>>),
 }
 
 impl KeptPod {
     /// Keeps a pod as its difference; those of one `kin` are probably alike.
     pub(crate) fn difference(pod: &core_v1::Pod, kin: u64, patterns: &PatternTable) -> KeptPod {
-        let encoded = encode_nameless(pod);
+        let metadata = pod.metadata.as_ref();
+        let repeats = metadata.filter(|it| it.annotations.contains_key(LAST_APPLIED));
+        let encoded = match repeats {
+            Some(metadata) => encode_with(Some(without_repetition(metadata)), pod),
+            None => pod.encode_to_vec(),
+        };
         let pattern = patterns.intern(kin, None, |_, _| (encoded.as_slice().into(), encoded.len()));
         let difference = block::compress_prepend_size_with_dict(&encoded, &pattern).into();
         KeptPod::Difference { pattern, difference }
@@ -49,7 +55,12 @@ impl KeptPod {
 
     /// Keeps a pod once for all that are alike.
     pub(crate) fn shared(pod: &core_v1::Pod, known: &RequestedTable) -> KeptPod {
-        let encoded = encode_nameless(pod).into_boxed_slice();
+        let nameless = |metadata| ObjectMeta {
+            name: String::new(),
+            uid: String::new(),
+            ..without_repetition(metadata)
+        };
+        let encoded = encode_with(pod.metadata.as_ref().map(nameless), pod).into_boxed_slice();
         let n_bytes = table_bytes(0) + 2 * encoded.len();
         KeptPod::Shared(known.intern(encoded, None, |_, encoded| (encoded, n_bytes)))
     }
@@ -66,7 +77,7 @@ impl KeptPod {
         }
     }
 
-    /// The pod without its name and uid; `None` for bytes that are none, which are never kept.
+    /// The object; `None` for bytes that are none, which are never kept.
     pub(crate) fn decode(&self) -> Option<core_v1::Pod> {
         match self {
             KeptPod::Difference { pattern, difference } => {
@@ -78,16 +89,17 @@ impl KeptPod {
     }
 }
 
-/// Encodes a pod without its name, its uid, and what kubectl repeats.
-fn encode_nameless(pod: &core_v1::Pod) -> Vec<u8> {
-    // Only the metadata is copied: the encodings of parts, one after the other, are that of the whole.
-    let core_v1::Pod { metadata, spec, status } = pod;
-    let metadata = metadata.as_ref().map(|metadata| {
-        let mut metadata =
-            meta_v1::ObjectMeta { name: String::new(), uid: String::new(), ..metadata.clone() };
-        metadata.annotations.remove(LAST_APPLIED);
-        metadata
-    });
+/// A copy of metadata without what kubectl repeats.
+fn without_repetition(metadata: &ObjectMeta) -> ObjectMeta {
+    let mut metadata = metadata.clone();
+    metadata.annotations.remove(LAST_APPLIED);
+    metadata
+}
+
+/// Encodes a pod with this metadata in place of its own.
+fn encode_with(metadata: Option<ObjectMeta>, pod: &core_v1::Pod) -> Vec<u8> {
+    // The encodings of a message's parts, one after the other, are that of the whole: so nothing else is copied.
+    let core_v1::Pod { metadata: _, spec, status } = pod;
     let mut encoded = core_v1::Pod { metadata, spec: None, status: None }.encode_to_vec();
     put_field(2, spec.as_ref(), &mut encoded);
     put_field(3, status.as_ref(), &mut encoded);
@@ -99,7 +111,7 @@ fn put_field(number: u8, value: Option<&impl Message>, encoded: &mut Vec<u8>) {
     const LENGTH_DELIMITED: u8 = 2;
     if let Some(value) = value {
         encoded.push(number << 3 | LENGTH_DELIMITED);
-        // It fails only where a buffer has an end.
+        // The only error is a full buffer, and a `Vec` grows.
         let _ = value.encode_length_delimited(encoded);
     }
 }
@@ -139,9 +151,9 @@ mod tests {
         let mut reported = kept.clone();
         let annotations = &mut reported.metadata.as_mut().unwrap().annotations;
         annotations.insert(LAST_APPLIED.to_owned(), "{}".to_owned());
-        let kept = Some(nameless(kept));
-        assert_eq!(KeptPod::difference(&reported, 1, &patterns).decode(), kept);
-        assert_eq!(KeptPod::shared(&reported, &RequestedTable::default()).decode(), kept);
+        assert_eq!(KeptPod::difference(&reported, 1, &patterns).decode(), Some(kept.clone()));
+        let shared = KeptPod::shared(&reported, &RequestedTable::default());
+        assert_eq!(shared.decode(), Some(nameless(kept)));
     }
 
     #[test]
@@ -153,16 +165,13 @@ mod tests {
         let bare = pod("bare", &serde_json::json!({"metadata": {"name": "bare"}}));
         let empty = core_v1::Pod::default();
         for (kin, pod) in [(1, &others[0]), (1, &others[1]), (1, &ended), (1, &bare), (2, &empty)] {
-            let kept = KeptPod::difference(pod, kin, &patterns);
-            assert_eq!(kept.decode(), Some(nameless(pod.clone())));
+            assert_eq!(KeptPod::difference(pod, kin, &patterns).decode().as_ref(), Some(pod));
         }
         assert_eq!(patterns.len(), 2);
-        let KeptPod::Difference { difference, .. } = KeptPod::difference(&ended, 1, &patterns)
-        else {
-            panic!("it is a difference")
-        };
+        let kept = KeptPod::difference(&others[1], 1, &patterns);
+        let KeptPod::Difference { difference, .. } = kept else { panic!("it is a difference") };
         let size = difference.len();
-        assert!(4 * size < ended.encoded_len(), "{size} of {}", ended.encoded_len());
+        assert!(4 * size < others[1].encoded_len(), "{size} of {}", others[1].encoded_len());
     }
 
     #[test]

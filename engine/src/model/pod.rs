@@ -244,6 +244,11 @@ impl Pod {
         }))
     }
 
+    /// Whether [`Pod::with_identity`] leaves nothing out: claims for devices are made for one pod.
+    pub fn is_copied_whole(&self) -> bool {
+        self.0.device_claims.is_none()
+    }
+
     fn copied_claims(&self) -> Option<Arc<PodDeviceClaims>> {
         self.0.device_claims.as_ref().map(|claims| Arc::new(claims.of_copy()))
     }

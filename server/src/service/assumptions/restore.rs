@@ -185,7 +185,7 @@ impl Assumptions {
             };
             match compiled {
                 Ok(pod) => {
-                    if is_copied_whole(&stored.object) {
+                    if pod.is_copied_whole() {
                         firsts.entry(Arc::as_ptr(&stored.object)).or_insert_with(|| pod.clone());
                     }
                     let (node, volumes) = (stored.node.clone(), stored.volumes.clone());
@@ -220,13 +220,4 @@ impl Assumptions {
         let entry = Entry { token, stamp, user, since, until, is_ending, is_recorded };
         self.table().add(stored.key.clone(), entry);
     }
-}
-
-/// Whether a compiled pod under another name is what is compiled from the object under that name: claims for devices are
-/// made for one pod.
-fn is_copied_whole(object: &core_v1::Pod) -> bool {
-    let has_claims = object.spec.as_ref().is_some_and(|spec| !spec.resource_claims.is_empty());
-    let has_extended =
-        object.status.as_ref().is_some_and(|it| it.extended_resource_claim_status.is_some());
-    !has_claims && !has_extended
 }
