@@ -1,4 +1,4 @@
-//! What a request does with one assumption: confirms it, gives it another time to live, or ends it.
+//! Changes that a request makes to the assumption of a pod that it names: confirm, extend, release.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -36,7 +36,7 @@ struct Known {
     nodes: Vec<core_v1::Node>,
     /// Pods that are bound, by their numbers.
     pods: BTreeMap<u64, core_v1::Pod>,
-    /// What has changed, and when; the position of a change is its index and one.
+    /// Every change of the cluster since the start, with its time. Its position in a feed is its index plus 1.
     changes: Vec<(Instant, Delta)>,
 }
 

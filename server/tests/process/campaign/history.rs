@@ -53,7 +53,7 @@ struct Held {
     from: Duration,
     /// Nothing has ended it before.
     until: Duration,
-    /// Before that a list of reservations has it.
+    /// When its pod was bound: after that a listing may lack it.
     bound: Duration,
     /// Since when it is over for certain.
     over: Duration,
@@ -197,7 +197,8 @@ fn shrinking_tokens(operations: &[Operation], wrong: &mut Vec<String>) {
     }
 }
 
-/// What a listing has that is over, or another one.
+/// Adds the reservations that a listing has after their release, or with another pod or node than their callers were
+/// told.
 fn changed(
     pods: &[Reservation],
     span: (Duration, Duration),
@@ -216,7 +217,7 @@ fn changed(
     }
 }
 
-/// What listings lack that is held.
+/// Adds the reservations that hold for certain during a listing and are not in it.
 fn lost(operations: &[Operation], held: &BTreeMap<u64, Held>, wrong: &mut Vec<String>) {
     let listings = operations.iter().filter_map(|it| match &it.what {
         What::Listed { pods } => Some(((it.invoked, it.returned), pods)),
@@ -228,7 +229,7 @@ fn lost(operations: &[Operation], held: &BTreeMap<u64, Held>, wrong: &mut Vec<St
         held.iter().map(|(&token, it)| (it.from, token)).collect();
     coming.sort_unstable();
     let mut coming = coming.into_iter().peekable();
-    // What was told before the listing and has not ended before it.
+    // Reservations that hold for certain when the current listing begins.
     let mut there = BTreeMap::<u64, &Held>::new();
     for (span, pods) in listings {
         while let Some((_, token)) = coming.next_if(|(from, _)| *from <= span.0) {
