@@ -194,8 +194,11 @@ impl Work {
         let listed = self.replicas.etcd().list_all(&Requests::PREFIXES).await?.records.into_iter();
         let requests = Requests::read(listed.map(|(key, entry)| (key, entry.value)))?;
         let responses = self.state.responses.clone();
+        // Greater than what another one has told, also if the clock of that one was ahead.
+        let least_token = clock::unix_micros();
         self.on_follower(move |it| {
-            it.take_over(ledger, term, claimed, (requests, &responses), clock::now())
+            let now = (clock::now(), least_token);
+            it.take_over(ledger, term, claimed, (requests, &responses), now)
         })
         .await??;
         self.replicas.set_trouble(None);

@@ -239,8 +239,13 @@ impl Assumptions {
             let (volumes, devices) = (held.volumes.clone(), held.devices.clone());
             Some(Assumed { token, pod, node, volumes, devices })
         });
-        match record::split(&assumed.collect::<Vec<_>>(), user) {
-            Some(records) => keeper.add(records, ttl, request.map(|request| &**request)),
+        let assumed: Vec<Assumed> = assumed.collect();
+        let request = request.map(|request| &**request);
+        match record::split(&assumed, user) {
+            Some(records) => {
+                let pods = assumed.iter().map(|it| (it.pod.key().clone(), it.token));
+                keeper.add(records, pods.collect(), ttl, request)
+            }
             None => {
                 debug_assert!(false, "a pod was assumed without its object");
                 Written::broken()
@@ -435,6 +440,16 @@ impl Assumptions {
             if let Some(assumptions) = assumptions.upgrade() {
                 assumptions.finish(pods, reason);
             }
+        }
+    }
+
+    /// What takes note that records are written; it does not hold this value.
+    fn noting_written(self: &Arc<Self>) -> impl Fn(&[(PodKey, u64)]) + Send + use<> {
+        let assumptions = Arc::downgrade(self);
+        move |pods| {
+            let Some(assumptions) = assumptions.upgrade() else { return };
+            let mut table = assumptions.table();
+            pods.iter().for_each(|(key, token)| table.note_written(key, *token));
         }
     }
 

@@ -14,7 +14,6 @@ use super::mirror::{Changes, Mirror, Step};
 use super::record::{Nomination, Position as Written, Stored};
 use super::request::Requests;
 use super::undoing::Undoing;
-use crate::clock;
 use crate::feed::position::{Behind, Position};
 use crate::ledger::{Ledger, LedgerError, Term};
 use crate::service::response_cache::ResponseCache;
@@ -58,6 +57,9 @@ impl Follower {
             known.iter().filter(|pod| !nominated.contains(pod)).cloned().collect()
         };
         self.mirror = mirror;
+        // First what a term of this server did not write: its token may be another pod's now.
+        let not_recorded = self.assumptions.table().not_recorded();
+        self.assumptions.take_out(&not_recorded);
         let held = self.assumptions.table().held().into_iter();
         let gone = held.filter(|(_, _, token)| !reserved.contains(token));
         self.end(gone.map(|(pod, stamp, token)| (pod, token, stamp)).collect(), reached);
@@ -124,7 +126,7 @@ impl Follower {
 
     /// Writes the records from now on: all of them are known, and this server's feed is not behind. The times to live begin
     /// anew, responses are remembered, and pods of a request that has no response end. `claimed` tells the newest versions
-    /// that the cluster may have.
+    /// that the cluster may have. No token is less than `least_token`, nor than one that was told.
     ///
     /// # Errors
     /// The system's, if it has no thread.
@@ -134,11 +136,10 @@ impl Follower {
         term: Term,
         claimed: impl Fn() -> Position + Send + 'static,
         (requests, responses): (Requests, &Arc<ResponseCache>),
-        now: Instant,
+        (now, least_token): (Instant, u64),
     ) -> std::io::Result<()> {
         let (assumptions, mirror) = (self.assumptions.clone(), std::mem::take(&mut self.mirror));
-        // Greater than what any server has told: also than what one of a quicker clock has.
-        assumptions.raise_next_token(mirror.next_token().max(clock::unix_micros()));
+        assumptions.raise_next_token(mirror.next_token().max(least_token));
         let mut gone = Vec::new();
         responses.restore(&requests.answered, now);
         let mut undoing = Undoing::begin(&requests.unanswered, responses);
@@ -163,7 +164,8 @@ impl Follower {
             Some(Written { next_token, versions }.encode_to_vec())
         };
         let (take_out, position) = (Box::new(assumptions.taking_out()), Box::new(position));
-        let place = Place { ledger, term: Some(term), take_out, position };
+        let note_written = Box::new(assumptions.noting_written());
+        let place = Place { ledger, term: Some(term), note_written, take_out, position };
         let keeper = Keeper::start(place, book)?;
         assumptions.set_keeper(Some(keeper));
         undoing.finish(&assumptions);

@@ -90,6 +90,29 @@ async fn a_term_that_is_over_assumes_nothing_and_keeps_what_it_has_written() {
 }
 
 #[tokio::test]
+async fn a_token_that_was_never_written_is_only_the_next_ones() {
+    let ledger = Terms::new();
+    let (mut one, mut other) = (Replica::new(&ledger), Replica::new(&ledger));
+    other.unix_micros = 0;
+    one.take_over(1, 0);
+    one.place("p0").await.unwrap();
+    let written = one.held("p0");
+    other.take_over(2, 0);
+    for pod in ["p1", "p2"] {
+        one.place(pod).await.unwrap_err();
+    }
+    let unwritten = ["p1", "p2"].map(|pod| one.held(pod).2);
+    // The first one's clock is ahead: the tokens are given again, one to another pod and one to the same.
+    let given = [other.place("p9").await.unwrap(), other.place("p2").await.unwrap()];
+    assert_eq!(given, unwritten);
+    one.follower.hand_over();
+    one.begin();
+    assert_eq!((one.assumed(), one.assumed().len()), (other.assumed(), 3));
+    assert_eq!(one.held("p0"), written, "it was not taken out");
+    assert_eq!(one.state.cluster.snapshot().n_assumed(), 3);
+}
+
+#[tokio::test]
 async fn only_who_commits_ends_what_is_over_and_its_time_begins_anew() {
     let ledger = Terms::new();
     let (mut one, mut other) = (Replica::new(&ledger), Replica::new(&ledger));

@@ -43,11 +43,16 @@ pub(super) struct Place {
     pub(super) ledger: Arc<dyn Ledger>,
     /// The term in which this replica commits, where others may.
     pub(super) term: Option<Term>,
+    /// Takes note that the records of pods are written.
+    pub(super) note_written: Box<NoteWritten>,
     /// Takes pods out of the cluster whose end is written.
     pub(super) take_out: Box<TakeOut>,
     /// Value of the record of the position, which every transaction carries if it has changed; `None` where there is none.
     pub(super) position: Box<dyn Fn() -> Option<Vec<u8>> + Send>,
 }
+
+/// Takes note that the records of pods, each with its token, are written.
+pub(super) type NoteWritten = dyn Fn(&[(PodKey, u64)]) + Send;
 
 /// Takes pods out of the cluster.
 pub(super) type TakeOut = dyn Fn(&[Ending], AssumptionEnd) + Send;
@@ -61,6 +66,8 @@ struct Change {
 enum What {
     Add {
         records: Vec<NewRecord>,
+        /// The pods of the records, with their tokens.
+        pods: Vec<(PodKey, u64)>,
         ttl: Option<Duration>,
         /// The record of the request that adds them, if it has a name.
         request: Option<(Key, Vec<u8>)>,
@@ -143,6 +150,7 @@ impl Keeper {
             is_over: false,
             asks_term: false,
             waiting: Vec::new(),
+            adding: Vec::new(),
             ending: Vec::new(),
             later: VecDeque::new(),
             next: None,
@@ -153,15 +161,16 @@ impl Keeper {
             .map(|_| Keeper { changes })
     }
 
-    /// Writes new records, for the named request of its caller if it is one.
+    /// Writes new records, which are of these pods with their tokens, for the named request of its caller if it is one.
     pub(super) fn add(
         &self,
         records: Vec<NewRecord>,
+        pods: Vec<(PodKey, u64)>,
         ttl: Option<Duration>,
         request: Option<&InProgress>,
     ) -> Written {
         let request = request.map(|request| request::unanswered(request, &records));
-        self.send(What::Add { records, ttl, request })
+        self.send(What::Add { records, pods, ttl, request })
     }
 
     /// Writes the response to a named request.
@@ -233,6 +242,8 @@ struct Work {
     asks_term: bool,
     /// Who waits for what is in the book; with the keys that it would add.
     waiting: Vec<(oneshot::Sender<Outcome>, Vec<Key>)>,
+    /// Pods whose records are in the book, and perhaps not in the ledger.
+    adding: Vec<(PodKey, u64)>,
     /// Pods whose end is in the book.
     ending: Vec<Leaving>,
     /// Ends that came while nothing could be written.
@@ -353,7 +364,8 @@ impl Work {
                 drop(outcome.send(Err(GrantError::RecordTooLarge { limit: MAX_RECORD_BYTES })));
                 return None;
             }
-            What::Add { records, ttl, request } => {
+            What::Add { records, mut pods, ttl, request } => {
+                self.adding.append(&mut pods);
                 let mut added = self.book.add(records, ttl);
                 let records = request.into_iter().collect();
                 added.extend(self.book.set_request(records, clock::now()));
@@ -407,6 +419,7 @@ impl Work {
         let (adding, others): (Vec<_>, Vec<_>) =
             mem::take(&mut self.waiting).into_iter().partition(|(_, added)| !added.is_empty());
         self.waiting = others;
+        self.adding.clear();
         for (outcome, added) in adding {
             self.book.withdraw(&added);
             // A caller that is gone needs no answer.
@@ -444,13 +457,15 @@ impl Work {
     /// The term is over: nothing that is unsure will be written. Who commits now knows what was.
     fn give_up(&mut self) {
         (self.is_over, self.has_failed, self.asks_term) = (true, false, false);
+        self.adding.clear();
         self.ending.clear();
         self.later.clear();
         self.answer(&Err(GrantError::OtherTerm));
     }
 
-    /// Takes the pods out of the cluster whose end is written, and answers.
+    /// Tells which pods have their records, takes those out of the cluster whose end is written, and answers.
     fn finish(&mut self, outcome: &Outcome) {
+        (self.place.note_written)(&mem::take(&mut self.adding));
         for Leaving { pods, reason, .. } in mem::take(&mut self.ending) {
             (self.place.take_out)(&pods, reason);
         }

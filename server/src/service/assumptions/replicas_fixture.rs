@@ -78,6 +78,8 @@ pub(super) struct Replica {
     known: BTreeMap<Key, Vec<u8>>,
     /// How far its feed is.
     pub(super) reached: Position,
+    /// What its clock says when its term begins, in microseconds since 1970.
+    pub(super) unix_micros: u64,
 }
 
 impl Replica {
@@ -85,7 +87,8 @@ impl Replica {
         let state = fixture::state(&[("n0", "8"), ("n1", "8")]);
         let follower = Follower::new(state.assumptions.clone());
         let (known, reached) = (BTreeMap::new(), Position::default());
-        Replica { state, follower, ledger: ledger.clone(), known, reached }
+        let unix_micros = clock::unix_micros();
+        Replica { state, follower, ledger: ledger.clone(), known, reached, unix_micros }
     }
 
     /// Reads everything.
@@ -137,7 +140,8 @@ impl Replica {
         let version = version.clone();
         let claimed = move || pods_at(version.load(Ordering::Relaxed));
         let (ledger, requests) = (self.ledger.clone(), (requests, &self.state.responses));
-        self.follower.take_over(ledger, Term(term), claimed, requests, clock::now()).unwrap();
+        let now = (clock::now(), self.unix_micros);
+        self.follower.take_over(ledger, Term(term), claimed, requests, now).unwrap();
     }
 
     /// Claims the name of a request.

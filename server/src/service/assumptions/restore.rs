@@ -85,6 +85,8 @@ impl Assumptions {
         let place = Place {
             ledger,
             term: None,
+            // No other server begins anew with what it has written.
+            note_written: Box::new(|_| {}),
             take_out: Box::new(self.taking_out()),
             position: Box::new(|| None),
         };

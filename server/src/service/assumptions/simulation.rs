@@ -166,7 +166,12 @@ impl World {
         }
         self.term += 1;
         self.n_terms += 1;
+        let is_slow = self.chance.random_ratio(1, 2);
         let server = &mut self.servers[n];
+        // A clock that is behind that of the one before: tokens that were never written are given again.
+        if is_slow {
+            server.replica.unix_micros = 0;
+        }
         match self.fault {
             Fault::UnansweredKept => server.replica.begin_term_blindly(self.term, &server.n_fed),
             _ => server.replica.begin_term(self.term, &server.n_fed),

@@ -33,7 +33,7 @@ pub(super) struct Entry {
     pub(super) until: Option<Instant>,
     /// Whether its time is over and its pod is being taken out of the cluster.
     pub(super) is_ending: bool,
-    /// Whether a record is known that another replica may end.
+    /// Whether the ledger is known to have, or to have had, its record.
     pub(super) is_recorded: bool,
 }
 
@@ -82,6 +82,12 @@ impl Table {
         true
     }
 
+    /// Takes note that the ledger has the record of the assumption of this token, if the pod still has it.
+    pub(super) fn note_written(&mut self, key: &PodKey, token: u64) {
+        let entry = self.entries.get_mut(key).filter(|entry| entry.token == token);
+        entry.into_iter().for_each(|entry| entry.is_recorded = true);
+    }
+
     /// Marks the assumption of this token as ending, if the pod still has it; returns whether it was not before.
     pub(super) fn begin_to_end(&mut self, key: &PodKey, token: u64) -> bool {
         let entry = self.entries.get_mut(key).filter(|entry| entry.token == token);
@@ -121,6 +127,12 @@ impl Table {
     pub(super) fn held(&self) -> Vec<(PodKey, AssumptionStamp, u64)> {
         let held = self.entries.iter();
         held.map(|(key, entry)| (key.clone(), entry.stamp, entry.token)).collect()
+    }
+
+    /// The pods of assumptions of which the ledger is not known to have a record, with their tokens and stamps.
+    pub(super) fn not_recorded(&self) -> Vec<(PodKey, u64, AssumptionStamp)> {
+        let held = self.entries.iter().filter(|(_, entry)| !entry.is_recorded);
+        held.map(|(key, entry)| (key.clone(), entry.token, entry.stamp)).collect()
     }
 
     fn note_deadline(&mut self, key: &PodKey, token: u64, until: Option<Instant>) {
