@@ -39,6 +39,8 @@ struct Held {
     node: u32,
     /// Whether it ends soon by itself.
     is_short: bool,
+    /// When it is over by itself, perhaps; `None` if never.
+    until: Option<Duration>,
 }
 
 /// What the callers share.
@@ -69,6 +71,11 @@ type Told = Result<(), Status>;
 /// has a source.
 fn is_sent(status: &Status) -> bool {
     std::error::Error::source(status).is_none()
+}
+
+/// Whether a reservation does not exist, by the answer to a call that names it.
+fn is_denial(status: &Status) -> bool {
+    matches!(status.code(), Code::NotFound | Code::FailedPrecondition)
 }
 
 impl Shared {
@@ -110,13 +117,35 @@ impl Shared {
         let is_short = ttl.is_some_and(|ttl| ttl < LONG);
         // Most of the short ones are left to end by themselves.
         let n_kept = if is_short { pods.len().min(1) } else { pods.len() };
-        let held =
-            |&Reservation { pod, token, node }: &Reservation| Held { pod, token, node, is_short };
+        let until = ttl.map(|ttl| self.now() + ttl);
+        let held = |&Reservation { pod, token, node }: &Reservation| Held {
+            pod,
+            token,
+            node,
+            is_short,
+            until,
+        };
         let held: Vec<Held> = pods[..n_kept].iter().map(held).collect();
         if !pods.is_empty() {
             self.record(invoked, What::Reserved { pods, ttl });
         }
         self.held.lock().unwrap().extend(held);
+    }
+
+    /// Forgets what is over by itself; says whether much is left that is not.
+    fn are_many(&self) -> bool {
+        let (now, mut held) = (self.now(), self.held.lock().unwrap());
+        held.retain(|it| it.until.is_none_or(|until| until > now));
+        held.iter().filter(|it| !it.is_short).count() > MANY
+    }
+
+    /// Takes note of a new time to live.
+    fn extended(&self, invoked: Duration, token: u64, ttl: Option<Duration>) {
+        self.record(invoked, What::Extended { token, ttl });
+        let (now, mut held) = (self.now(), self.held.lock().unwrap());
+        if let Some(it) = held.iter_mut().find(|it| it.token == token) {
+            it.until = ttl.map(|ttl| now + ttl);
+        }
     }
 
     /// Numbers of pods that are asked for the first time.
@@ -160,7 +189,7 @@ impl Caller {
     }
 
     async fn call(&mut self) -> Told {
-        let are_many = self.shared.held.lock().unwrap().len() > MANY;
+        let are_many = self.shared.are_many();
         match self.chance.below(100) {
             0..25 => self.stream().await,
             25..35 if !are_many => self.gang().await,
@@ -313,7 +342,7 @@ impl Caller {
         let mut request = Request::new(ConfirmRequest { pod: key(pod), token });
         request.set_timeout(TIMEOUT);
         match client.confirm(request).await {
-            Ok(_) => self.shared.record(invoked, What::Extended { token, ttl: None }),
+            Ok(_) => self.shared.extended(invoked, token, None),
             Err(status) => self.note_denial(invoked, token, status)?,
         }
         Ok(())
@@ -328,7 +357,7 @@ impl Caller {
         let mut request = Request::new(ExtendRequest { pod: key(pod), token, ttl_ms });
         request.set_timeout(TIMEOUT);
         match client.extend(request).await {
-            Ok(_) => self.shared.record(invoked, What::Extended { token, ttl }),
+            Ok(_) => self.shared.extended(invoked, token, ttl),
             Err(status) => self.note_denial(invoked, token, status)?,
         }
         Ok(())
@@ -336,7 +365,7 @@ impl Caller {
 
     /// Binds a pod, so that each replica hears of it from its feed, and deletes it after a while.
     async fn bind(&mut self) -> Told {
-        let Some(Held { pod, token, node, is_short }) = self.take() else { return Ok(()) };
+        let Some(Held { pod, token, node, is_short, .. }) = self.take() else { return Ok(()) };
         if is_short {
             return Ok(());
         }
@@ -362,7 +391,7 @@ impl Caller {
         let answer = client.release(request).await;
         // It may have been carried out all the same, and is asked for again.
         self.shared.record(invoked, What::Released { token, is_certain: answer.is_ok() });
-        if answer.is_err() {
+        if answer.as_ref().is_err_and(|status| !is_denial(status)) {
             self.shared.held.lock().unwrap().push(held);
         }
         if answer.is_ok() && self.chance.is(10) {
@@ -376,8 +405,9 @@ impl Caller {
 
     /// Records that a reservation does not exist, if the status says so.
     fn note_denial(&self, invoked: Duration, token: u64, status: Status) -> Told {
-        if matches!(status.code(), Code::NotFound | Code::FailedPrecondition) {
+        if is_denial(&status) {
             self.shared.record(invoked, What::Denied { token });
+            self.shared.held.lock().unwrap().retain(|it| it.token != token);
             return Ok(());
         }
         Err(status)
