@@ -137,25 +137,26 @@ impl Etcd {
     pub fn replace(&mut self, n: usize) {
         let other = (n + 1) % self.members.len();
         let name = self.members[n].name.clone();
-        let peer = format!("--peer-urls=http://{}", self.members[n].peer);
         self.kill(n);
-        let again = |etcd: &Etcd, arguments: &[&str]| {
-            let until = Instant::now() + PATIENCE;
-            loop {
-                match etcd.ask_member(other, arguments) {
-                    Some(said) => return said,
-                    None => assert!(Instant::now() < until, "etcdctl {arguments:?} fails"),
-                }
-                thread::sleep(Duration::from_millis(50));
-            }
-        };
-        let listed = again(self, &["member", "list"]);
-        let is_its = |line: &&str| line.split(", ").nth(2) == Some(&*name);
-        let id = listed.lines().find(is_its).and_then(|line| line.split(", ").next());
-        let id = id.expect("the member is listed").to_owned();
-        again(self, &["member", "remove", &id]);
+        let url = format!("http://{}", self.members[n].peer);
+        let peer = format!("--peer-urls={url}");
+        let has_url = |line: &&str| line.split(", ").nth(3) == Some(&*url);
+        let until = Instant::now() + PATIENCE;
+        // An attempt that fails may have been carried out all the same, so only the list tells.
+        let mut old = None;
+        loop {
+            assert!(Instant::now() < until, "the member cannot be replaced");
+            let Some(listed) = self.ask_member(other, &["member", "list"]) else { continue };
+            let id = listed.lines().find(has_url).and_then(|line| line.split(", ").next());
+            let old = &*old.get_or_insert_with(|| id.expect("the member is listed").to_owned());
+            // An attempt that fails is seen in the next list.
+            let _tried = match id {
+                Some(id) if id == old => self.ask_member(other, &["member", "remove", id]),
+                Some(_) => break,
+                None => self.ask_member(other, &["member", "add", &name, &peer]),
+            };
+        }
         std::fs::remove_dir_all(self.folder.path().join(&name)).expect("its data is there");
-        again(self, &["member", "add", &name, &peer]);
         self.start_again(n, "existing");
     }
 
