@@ -27,6 +27,8 @@ pub(super) struct KnownPods {
 pub(super) struct Elsewhere {
     pub(super) pod: Pod,
     pub(super) assumed: Option<AssumptionStamp>,
+    /// Whether the pod is known since Berth has nominated it, and no feed has reported it.
+    is_by_nomination: bool,
 }
 
 /// A known pod.
@@ -86,7 +88,22 @@ impl KnownPods {
 
     /// Records an unknown pod that is on no node of the cluster.
     pub(super) fn put_elsewhere(&mut self, pod: Pod, assumed: Option<AssumptionStamp>) {
-        self.elsewhere.insert(pod.key().clone(), Elsewhere { pod, assumed });
+        let key = pod.key().clone();
+        self.elsewhere.insert(key, Elsewhere { pod, assumed, is_by_nomination: false });
+    }
+
+    /// Records whether a pod that is on no node is known only since Berth has nominated it.
+    pub(super) fn set_by_nomination(&mut self, key: &PodKey, is_by_nomination: bool) {
+        if self.is_by_nomination(key) != is_by_nomination
+            && let Some(elsewhere) = self.elsewhere.get_mut(key)
+        {
+            elsewhere.is_by_nomination = is_by_nomination;
+        }
+    }
+
+    /// Whether a pod is known only since Berth has nominated it.
+    pub(super) fn is_by_nomination(&self, key: &PodKey) -> bool {
+        self.elsewhere.get(key).is_some_and(|elsewhere| elsewhere.is_by_nomination)
     }
 
     /// Records that a pod left its row.

@@ -76,7 +76,8 @@ impl Cluster {
         pods.iter().map(is_assumed).collect()
     }
 
-    /// Undoes the nominations of pods of these names and uids that are still on no node, in one generation.
+    /// Undoes the nominations of pods of these names and uids that are still on no node, in one generation. A pod that no
+    /// feed has reported is not pending any more.
     pub fn withdraw_nominations(&self, pods: &[(PodKey, Arc<str>)]) {
         let mut writer = self.writer();
         for (key, uid) in pods {
@@ -196,6 +197,31 @@ mod tests {
         let confirmed = cluster.standing_of(&[key("b")]);
         assert_eq!(confirmed[0].as_ref().unwrap().stamp, None);
         assert!(cluster.assumed_pods().is_empty());
+    }
+
+    #[test]
+    fn a_withdrawn_pod_stays_if_a_feed_has_reported_it() {
+        let cluster = Cluster::new();
+        cluster.apply(vec![node(&cluster)]);
+        let reported = |name: &str, spec| Delta::UpsertPod(pod(&cluster, name, &spec));
+        cluster.apply(vec![reported("before", json!({}))]);
+        let names = ["before", "after", "changed", "never"];
+        for name in names {
+            let nominated = pod(&cluster, name, &json!({}));
+            assert!(cluster.restore_nomination(&nominated, &"n".into()));
+        }
+        cluster
+            .apply(vec![reported("after", json!({})), reported("changed", json!({"priority": 5}))]);
+        let snapshot = cluster.snapshot();
+        assert_eq!(
+            (snapshot.n_pending(), snapshot.nominations.of(&key("changed")).is_some()),
+            (4, true)
+        );
+        cluster.withdraw_nominations(&names.map(|name| (key(name), format!("uid-{name}").into())));
+        let pending = |name| cluster.writer().known(&key(name)).is_some();
+        assert_eq!(names.map(pending), [true, true, true, false]);
+        assert_eq!(cluster.snapshot().n_pending(), 3);
+        assert!(names.iter().all(|name| cluster.own_nomination(&key(name)).is_none()));
     }
 
     #[test]

@@ -190,11 +190,13 @@ impl Writer {
         self.known(pod.key()).is_some_and(|known| !known.pod.is_same_as(pod))
     }
 
-    /// Undoes the assumption or nomination of a pod of this uid. On a fork the pod then counts as never decided; this
+    /// Undoes the assumption or nomination of a pod of this uid; one that is known only by its nomination is not known any
+    /// more. On a fork the pod then counts as never decided; this
     /// is no supposition.
     pub(crate) fn take_back(&mut self, key: &PodKey, uid: &str) {
         let Some(known) = self.known(key).filter(|known| known.pod.uid() == uid) else { return };
         match (known.place, known.is_assumed()) {
+            (PodPlace::Pending, _) if self.pods.is_by_nomination(key) => self.forget(key),
             (PodPlace::Pending, _) => self.clear_nomination(key),
             (_, true) => self.forget(key),
             (_, false) => return,

@@ -103,7 +103,7 @@ async fn reserve_and_bind(
     let reserved = reserved.assumed_pods.into_iter().next();
     let token = reserved.and_then(|pod| Some((pod.pod, pod.assumption?.token)));
     if let Some((key, token)) = token.filter(|_| !is_there(&error, &node)) {
-        let released = decider.release(ReleaseRequest { pod: key, token }).await;
+        let released = decider.release(ReleaseRequest { pod: key, token, nomination: false }).await;
         if let Err(error) = released {
             // Its time to live ends it.
             tracing::debug!(%error, pod = pod.name, "a pod that was not bound keeps its room");

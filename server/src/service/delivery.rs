@@ -234,6 +234,28 @@ impl Held {
 }
 
 impl Undelivered {
+    /// Changes of nominations: `changed` have or had one, and `nominated` is withdrawn if the caller does not hear of it.
+    pub(crate) fn of_nominations(
+        state: &Arc<State>,
+        target: Target,
+        terms: &AssumeTerms,
+        nominated: Option<(PodKey, Arc<str>)>,
+        changed: impl IntoIterator<Item = PodKey>,
+    ) -> Undelivered {
+        let (pods, written) = match target.is_hypothetical() {
+            true => (Pods::InSession(Vec::new()), Written::default()),
+            false => (Pods::Live(Vec::new()), state.assumptions.keep_nominations(changed)),
+        };
+        let changes = Changes {
+            state: state.clone(),
+            target,
+            pods,
+            nominated: nominated.into_iter().collect(),
+            request: terms.request.clone(),
+        };
+        Undelivered { changes: Some(changes), elsewhere: None, written }
+    }
+
     /// Changes that another replica has made, and written.
     pub(crate) fn elsewhere(undo: impl FnOnce() + Send + 'static) -> Undelivered {
         let (changes, written) = (None, Written::default());

@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use berth_engine::{
-    self as engine, Nomination, Pod, PostFilter, PreemptRequest as Request, Preemption,
-};
+use berth_engine::{Nomination, Pod, PostFilter, PreemptRequest as Request, Preemption};
 use berth_proto::berth_v1::{
     Admission, ListCandidatesRequest, ListCandidatesResponse, PodKey, PreemptRequest,
     PreemptResponse,
@@ -13,7 +11,7 @@ use berth_proto::core_v1;
 
 use crate::auth::Role;
 use crate::clock;
-use crate::service::assumptions::Written;
+use crate::service::delivery::{AssumeTerms, Guarded, Undelivered};
 use crate::service::named::Asked;
 use crate::service::{CallContext, CallError, Cancel, State, Target, admission, convert, named};
 use crate::telemetry::PlaceMethod;
@@ -33,28 +31,14 @@ pub(crate) async fn preempt(
         state.check_commits_here()?;
         call.access.to_change(Role::Scheduler)?;
     }
+    let terms = AssumeTerms::of_commit(state, &call.access, None)?;
     let shared = state.clone();
-    let attempt = state
+    let (response, undelivered) = state
         .pool
-        .run(call.deadline, move |cancel| preempt_now(&shared, &target, request, cancel))
+        .run(call.deadline, move |cancel| preempt_now(&shared, target, &terms, request, cancel))
         .await??;
-    let Attempt { response, nominated, written } = attempt;
-    if let Err(error) = written.await {
-        state.cluster.withdraw_nominations(&nominated);
-        let keys = nominated.into_iter().map(|(key, _)| key);
-        // Nobody waits for it.
-        drop(state.assumptions.keep_nominations(keys));
-        return Err(error);
-    }
+    call.delivery.hold(Undelivered::written(undelivered).await?);
     Ok(response)
-}
-
-/// A whole attempt: the response, and the pod that it has nominated in the live cluster.
-#[derive(Debug)]
-struct Attempt {
-    response: PreemptResponse,
-    nominated: Vec<(engine::PodKey, Arc<str>)>,
-    written: Written,
 }
 
 /// Lists every node where evicting pods would help, with its victims.
@@ -94,14 +78,15 @@ fn admitted<'t>(
 }
 
 fn preempt_now(
-    state: &State,
-    target: &Target,
+    state: &Arc<State>,
+    target: Target,
+    terms: &AssumeTerms,
     request: PreemptRequest,
     cancel: &Cancel,
-) -> Result<Attempt, CallError> {
+) -> Result<Guarded<PreemptResponse>, CallError> {
     let PreemptRequest { pod, key, tie_break, options, nominate: nominates, session_id: _, admit } =
         request;
-    let (asked, admission) = admitted(state, target, pod, key.as_ref(), admit)?;
+    let (asked, admission) = admitted(state, &target, pod, key.as_ref(), admit)?;
     let tie_break = convert::tie_break(tie_break.as_ref(), state.tie_break)?;
     let options = convert::preempt_options(options.as_ref(), "options")?;
     let keeps = nominates && state.assumptions.are_kept();
@@ -114,27 +99,27 @@ fn preempt_now(
     let request = Request { pod: &pod, policy, tie_break, options, cancelled: &cancelled, now };
     let attempt = asked.cluster().preempt(&request);
     state.metrics.record_place_duration(PlaceMethod::Preempt, clock::now() - started);
-    count(state, target, attempt.as_ref());
+    count(state, &target, attempt.as_ref());
     let attempt = attempt.map_err(CallError::undecided)?;
-    let generation = match &attempt.post_filter {
-        Some(post_filter) if nominates => nominate(target, &pod, post_filter, cancel)?,
+    let nominated = match &attempt.post_filter {
+        Some(post_filter) if nominates => {
+            nominate(state, target, terms, (&pod, post_filter), cancel)?
+        }
         Some(_) | None => None,
     };
-    let changes = generation.is_some() && !target.is_hypothetical();
-    let nominated = changes.then(|| (pod.key().clone(), Arc::from(pod.uid())));
-    let written = state.assumptions.keep_nominations(nominated.iter().map(|(key, _)| key.clone()));
+    let (nomination_generation, undelivered) = nominated.unzip();
     let answer = convert::preemption(attempt);
-    let response = PreemptResponse { nomination_generation: generation, admission, ..answer };
-    Ok(Attempt { response, nominated: nominated.into_iter().collect(), written })
+    Ok((PreemptResponse { nomination_generation, admission, ..answer }, undelivered))
 }
 
 /// Applies the nominations of an attempt, unless the caller is gone.
 fn nominate(
-    target: &Target,
-    pod: &Pod,
-    post_filter: &PostFilter,
+    state: &Arc<State>,
+    target: Target,
+    terms: &AssumeTerms,
+    (pod, post_filter): (&Pod, &PostFilter),
     cancel: &Cancel,
-) -> Result<Option<u64>, CallError> {
+) -> Result<Option<(u64, Undelivered)>, CallError> {
     let n_changes = usize::from(post_filter.nomination != Nomination::Unchanged)
         + post_filter.cleared_nominations.len();
     if n_changes == 0 {
@@ -145,7 +130,14 @@ fn nominate(
     }
     target.reserve(n_changes)?;
     match target.nominate(pod, post_filter) {
-        Ok(generation) => Ok(Some(generation.get())),
+        Ok(generation) => {
+            let is_nominated = matches!(post_filter.nomination, Nomination::Node(_));
+            let nominated = is_nominated.then(|| (pod.key().clone(), Arc::from(pod.uid())));
+            let cleared = post_filter.cleared_nominations.iter();
+            let changed = cleared.chain([pod.key()]).cloned();
+            let changes = Undelivered::of_nominations(state, target, terms, nominated, changed);
+            Ok(Some((generation.get(), changes)))
+        }
         Err(error) => {
             target.release(n_changes);
             Err(error.into())
@@ -197,6 +189,7 @@ fn count(state: &State, target: &Target, attempt: Result<&Preemption, &berth_eng
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::service::Access;
     use crate::service::CancelOnDrop;
     use crate::service::Deadline;
     use crate::service::fixture;
@@ -216,18 +209,20 @@ mod tests {
         let preempt = |nominate| {
             let default = PreemptRequest::default();
             let request = PreemptRequest { pod: pod(), options, nominate, ..default };
-            preempt_now(&state, &target, request, &token)
+            let target = state.target_of("").unwrap();
+            let terms = AssumeTerms::of_commit(&state, &Access::open(), None).unwrap();
+            preempt_now(&state, target, &terms, request, &token)
         };
         let list = || {
             let request =
                 ListCandidatesRequest { pod: pod(), options, ..ListCandidatesRequest::default() };
             list_candidates_now(&state, &target, request, &token)
         };
-        assert!(preempt(false).unwrap().response.post_filter.unwrap().chosen.is_some());
+        assert!(preempt(false).unwrap().0.post_filter.unwrap().chosen.is_some());
         assert_eq!(list().unwrap().candidates.len(), 1);
         drop(caller);
         for nominate in [false, true] {
-            assert_eq!(preempt(nominate).unwrap_err(), CallError::DeadlineExceeded);
+            assert_eq!(preempt(nominate).err(), Some(CallError::DeadlineExceeded));
         }
         assert_eq!(list().unwrap_err(), CallError::DeadlineExceeded);
         assert_eq!(state.cluster.snapshot().n_pending(), 0);

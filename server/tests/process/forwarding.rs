@@ -2,14 +2,18 @@
 //! used and committed through any.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
+use berth_proto::berth_v1::cluster_service_client::ClusterServiceClient;
 use berth_proto::berth_v1::decision::Outcome;
+use berth_proto::berth_v1::preemption_service_client::PreemptionServiceClient;
 use berth_proto::berth_v1::session_service_client::SessionServiceClient;
 use berth_proto::berth_v1::{
-    ConfirmRequest, Decision, ListAssumedRequest, PlaceBatchRequest, PlaceMode, PlaceRequest,
-    PlaceResult, PlaceStreamRequest, PodKey, ReleaseRequest, SessionServiceCommitRequest,
-    SessionServiceCommitResponse, SessionServiceOpenRequest, place_result,
+    ConfirmRequest, Decision, GetClusterRequest, ListAssumedRequest, PlaceBatchRequest, PlaceMode,
+    PlaceRequest, PlaceResult, PlaceStreamRequest, PodKey, PreemptRequest, PreemptResponse,
+    ReleaseRequest, SessionServiceCommitRequest, SessionServiceCommitResponse,
+    SessionServiceOpenRequest, place_result,
 };
 use berth_proto::core_v1;
 use berth_testing::etcd::Etcd;
@@ -115,7 +119,8 @@ async fn what_one_replica_reserves_another_one_knows_confirms_and_releases() {
         let confirmed = other.confirm(ConfirmRequest { pod: key(), token }).await.unwrap();
         assert!(confirmed.into_inner().assumed);
         let last = &mut replicas[(n + 2) % N_SERVERS].client;
-        let released = last.release(ReleaseRequest { pod: key(), token }).await.unwrap();
+        let released =
+            last.release(ReleaseRequest { pod: key(), token, nomination: false }).await.unwrap();
         let revision = released.metadata().get("berth-ledger-revision").unwrap();
         let revision = revision.to_str().unwrap().to_owned();
         assert!(released.into_inner().released);
@@ -305,4 +310,83 @@ async fn a_session_is_committed_wherever_it_is_and_once() {
         }
     }
     assert_eq!(n_committed, 1);
+}
+
+/// A cluster in which one pod has all the room, so that others have to evict it.
+fn full_cluster(directory: &Path) -> String {
+    let full = "kind: Node
+metadata: {name: n0}
+status: {allocatable: {cpu: 100, memory: 64Gi, pods: 100}}
+---
+kind: Pod
+metadata: {name: low, uid: low}
+spec:
+  nodeName: n0
+  containers: [{name: c, resources: {requests: {cpu: 100}}}]
+status: {phase: Running, startTime: 2026-01-01T00:00:00Z}
+";
+    let path = directory.join("full.yaml");
+    std::fs::write(&path, full).unwrap();
+    path.display().to_string()
+}
+
+async fn nominate(url: String, name: &str) -> Result<PreemptResponse, tonic::Status> {
+    let mut pod = pod(name);
+    pod.spec.as_mut().unwrap().priority = Some(10);
+    let request = PreemptRequest { pod: Some(pod), nominate: true, ..PreemptRequest::default() };
+    let unreachable =
+        |error: tonic::transport::Error| tonic::Status::unavailable(error.to_string());
+    let mut client = PreemptionServiceClient::connect(url).await.map_err(unreachable)?;
+    client.preempt(request).await.map(tonic::Response::into_inner)
+}
+
+async fn n_pending(replica: &Replica) -> u32 {
+    let mut client = ClusterServiceClient::connect(replica.served.url.clone()).await.unwrap();
+    client.get_cluster(GetClusterRequest::default()).await.unwrap().into_inner().n_pending_pods
+}
+
+/// Whether a caller goes away while another replica nominates, before or after: what it was not told of is over, and what
+/// it was told of it can withdraw at any replica.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_nomination_ends_if_its_caller_is_gone() {
+    let Some(etcd) = Etcd::start(1, &[]) else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let cluster = full_cluster(directory.path());
+    let mut replicas = Vec::new();
+    for n in 0..N_SERVERS {
+        replicas.push(start(&etcd, &cluster, &format!("r{n}")).await);
+    }
+    let until = Instant::now() + PATIENCE;
+    while let Err(status) = nominate(replicas[0].served.url.clone(), "first").await {
+        assert!(Instant::now() < until, "in vain: {status:?}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let (mut told, mut n_gone) = (vec!["first".to_owned()], 0);
+    for n in 0..60 {
+        let name = format!("p{n}");
+        let url = replicas[n % N_SERVERS].served.url.clone();
+        let patience = Duration::from_micros(400 * (n as u64 / 3));
+        match tokio::time::timeout(patience, nominate(url, &name)).await {
+            Ok(answer) => {
+                let post_filter = answer.unwrap().post_filter.unwrap();
+                assert_eq!(post_filter.nominated_node_name, "n0");
+                told.push(name);
+            }
+            Err(_) => n_gone += 1,
+        }
+    }
+    assert!(n_gone > 0);
+    for (n, name) in told.into_iter().enumerate() {
+        let pod = Some(PodKey { name, ..PodKey::default() });
+        let release = ReleaseRequest { pod, token: 0, nomination: true };
+        let replica = &mut replicas[n % N_SERVERS];
+        assert!(replica.client.release(release.clone()).await.unwrap().into_inner().released);
+        assert!(!replica.client.release(release).await.unwrap().into_inner().released);
+    }
+    for replica in &replicas {
+        while n_pending(replica).await > 0 {
+            assert!(Instant::now() < until + PATIENCE, "{} are left", n_pending(replica).await);
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
 }

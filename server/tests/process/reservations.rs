@@ -146,7 +146,7 @@ async fn change(
         client.confirm(ConfirmRequest { pod, token }).await?;
         return Ok(());
     }
-    client.release(ReleaseRequest { pod, token }).await?;
+    client.release(ReleaseRequest { pod, token, nomination: false }).await?;
     let mut told = told.lock().unwrap();
     told.in_doubt.remove(&(name.clone(), token));
     told.released.insert((name, token));

@@ -75,10 +75,15 @@ impl Writer {
         }
         let known = self.known(pod.key());
         let is_known = known.is_some();
+        let is_pending = known.is_some_and(|known| known.place == PodPlace::Pending);
         match known.map_or(News::Change, |known| News::of(&pod, &known)) {
-            News::Stale => return Ok(()),
-            News::Renewal => {
-                self.renew(pod);
+            news @ (News::Stale | News::Renewal) => {
+                if is_pending {
+                    self.pods.set_by_nomination(pod.key(), false);
+                }
+                if matches!(news, News::Renewal) {
+                    self.renew(pod);
+                }
                 return Ok(());
             }
             News::Contradiction(node) => {
@@ -160,6 +165,7 @@ impl Writer {
         }
         if self.known(pod.key()).is_none() {
             self.insert(pod.without_node().nominated_to(None));
+            self.pods.set_by_nomination(pod.key(), true);
         }
         let pending = self.known(pod.key()).filter(|known| known.place == PodPlace::Pending);
         if let Some(pod) = pending.map(|known| known.pod.clone()) {

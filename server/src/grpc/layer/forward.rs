@@ -152,7 +152,9 @@ impl Elsewhere {
             Some(Target::Named(name)) => match self.find(&name).await? {
                 Some(replica) => {
                     let body = Whole { data: Some(copy.data()), trailers: None };
-                    self.once(&replica, Body::new(body), until).await.map(Sent::Answered)
+                    let relaying = self.relaying.clone().map(Relaying::in_session);
+                    let answered = self.once(&replica, Body::new(body), until, relaying).await;
+                    answered.map(Sent::Answered)
                 }
                 // The handler's response says that the session is lost.
                 None => Ok(Sent::Answered(response)),
@@ -170,7 +172,10 @@ impl Elsewhere {
             }
             let body = Whole { data: Some(data.clone()), trailers: None };
             let (answered, is_safe) = match self.replicas.committer() {
-                Some(replica) => (self.once(&replica, Body::new(body), until).await, self.is_named),
+                Some(replica) => (
+                    self.once(&replica, Body::new(body), until, self.relaying.clone()).await,
+                    self.is_named,
+                ),
                 None => (Err(self.unanswered()), self.is_named || self.replicas.is_to_commit()),
             };
             let is_final = answered.as_ref().is_ok_and(|response| !is_unavailable(response));
@@ -194,7 +199,7 @@ impl Elsewhere {
             Target::Named(name) => self.find(name).await?,
         };
         match replica {
-            Some(replica) => self.once(&replica, body, until).await,
+            Some(replica) => self.once(&replica, body, until, self.relaying.clone()).await,
             None => Err(self.unanswered()),
         }
     }
@@ -209,6 +214,7 @@ impl Elsewhere {
         replica: &Replica,
         body: Body,
         until: Option<Instant>,
+        relaying: Option<Relaying>,
     ) -> Result<Response<Body>, CallError> {
         if self.is_forwarded || replica.address.is_empty() {
             return Err(self.unanswered());
@@ -228,7 +234,7 @@ impl Elsewhere {
             std::future::poll_fn(|cx| channel.poll_ready(cx)).await?;
             channel.call(request).await
         };
-        let answered = match self.relaying.clone() {
+        let answered = match relaying {
             None => calling.await,
             Some(relaying) => match relaying.run_to_end(calling).await {
                 Some(answered) => answered,

@@ -21,12 +21,12 @@ pub enum AssumptionError {
         /// The token in the request.
         token: u64,
     },
-    /// Another pod of the name is on a node.
+    /// Another pod of the name is on a node, or nominated to one.
     #[error("pod `{pod}` has uid `{known}`, not `{requested}`")]
     OtherPod {
         /// The name of both.
         pod: PodKey,
-        /// The uid of the pod on the node.
+        /// The uid of that pod.
         known: Arc<str>,
         /// The uid in the request.
         requested: String,

@@ -1,4 +1,5 @@
-//! Changes that a request makes to the assumption of a pod that it names: confirm, extend, release.
+//! Changes that a request makes to the assumption of a pod that it names: confirm, extend, release. And the end of a
+//! nomination.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -120,6 +121,27 @@ impl Assumptions {
             let n_released = self.end(std::slice::from_ref(&pod), AssumptionEnd::Released);
             (n_released > 0, Written::default())
         }))
+    }
+
+    /// Withdraws a nomination that no feed reports, of a pod of this uid, or of any if it is empty; returns whether there
+    /// was one. The caller may hear of it once that is written.
+    ///
+    /// # Errors
+    /// [`AssumptionError::OtherPod`].
+    pub(crate) fn withdraw(
+        &self,
+        pod: PodKey,
+        uid: String,
+    ) -> Result<(bool, Written), AssumptionError> {
+        let Some((nominated, _)) = self.cluster.own_nomination(&pod) else {
+            return Ok((false, self.settled()));
+        };
+        if !uid.is_empty() && uid != nominated.uid() {
+            let known = nominated.uid().into();
+            return Err(AssumptionError::OtherPod { pod, known, requested: uid });
+        }
+        self.cluster.withdraw_nominations(&[(pod.clone(), nominated.uid().into())]);
+        Ok((true, self.keep_nominations([pod])))
     }
 
     /// Sets when the named assumption ends.

@@ -68,20 +68,30 @@ async fn written(
     }
 }
 
-/// Ends an assumption.
+/// Ends an assumption, or withdraws a nomination.
 ///
 /// # Errors
-/// A bad field, an assumption of another token, a pod that a feed has reported.
+/// A bad field, an assumption of another token, a pod of another uid, a pod that a feed has reported.
 pub(crate) async fn release(
     state: &Arc<State>,
     call: CallContext,
     request: ReleaseRequest,
 ) -> Result<ReleaseResponse, CallError> {
-    let named = named(request.pod, request.token)?;
+    let ReleaseRequest { pod, token, nomination: withdraws } = request;
+    if withdraws && token != 0 {
+        return Err(CallError::field("token", "must be 0 with `nomination`, which has none"));
+    }
+    let named = match withdraws {
+        true => pod_of(pod).map(|(key, uid)| Named { key, uid, token: 0 })?,
+        false => named(pod, token)?,
+    };
     state.freshness.check_restored()?;
     state.check_commits_here()?;
     let shared = state.clone();
-    let job = move |_: &Cancel| shared.assumptions.release(&named);
+    let job = move |_: &Cancel| match withdraws {
+        true => shared.assumptions.withdraw(named.key, named.uid),
+        false => shared.assumptions.release(&named),
+    };
     match state.pool.run(call.deadline, job).await? {
         Ok((released, written)) => written.await.map(|()| ReleaseResponse { released }),
         Err(error) => {
@@ -152,13 +162,19 @@ impl Listed {
 
 /// The assumption that a request names.
 fn named(pod: Option<wire::PodKey>, token: u64) -> Result<Named, CallError> {
+    let (key, uid) = pod_of(pod)?;
+    if token == 0 {
+        return Err(CallError::field("token", "must be that of the assumption"));
+    }
+    Ok(Named { key, uid, token })
+}
+
+/// The pod of a request, with its uid, which is empty for any.
+fn pod_of(pod: Option<wire::PodKey>) -> Result<(PodKey, String), CallError> {
     let pod = pod.ok_or_else(|| CallError::field("pod", "must be set"))?;
     if pod.name.is_empty() {
         return Err(CallError::field("pod.name", "must not be empty"));
     }
-    if token == 0 {
-        return Err(CallError::field("token", "must be that of the assumption"));
-    }
     let namespace = if pod.namespace.is_empty() { "default" } else { &pod.namespace };
-    Ok(Named { key: PodKey::new(namespace, &pod.name), uid: pod.uid, token })
+    Ok((PodKey::new(namespace, &pod.name), pod.uid))
 }

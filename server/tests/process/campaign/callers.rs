@@ -386,7 +386,7 @@ impl Caller {
             return Ok(());
         };
         let (mut client, invoked) = (self.client(), self.shared.now());
-        let mut request = Request::new(ReleaseRequest { pod: key(pod), token });
+        let mut request = Request::new(ReleaseRequest { pod: key(pod), token, nomination: false });
         request.set_timeout(TIMEOUT);
         let answer = client.release(request).await;
         // It may have been carried out all the same, and is asked for again.

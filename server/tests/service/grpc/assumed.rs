@@ -129,7 +129,7 @@ async fn an_assumption_can_be_confirmed_extended_and_released() {
         let answer = world.placement.confirm(confirm.clone()).await.unwrap().into_inner();
         assert_eq!(answer, ConfirmResponse { node_name: "n0".into(), assumed: true });
     }
-    let release = || ReleaseRequest { pod: Some(key("p")), token };
+    let release = || ReleaseRequest { pod: Some(key("p")), token, nomination: false };
     for released in [true, false] {
         let answer = world.placement.release(release()).await.unwrap().into_inner();
         assert_eq!(answer.released, released);
@@ -153,7 +153,8 @@ async fn a_call_about_another_assumption_is_refused() {
         let details = status.get_error_details();
         (status.message().to_owned(), details.error_info().unwrap().reason.clone())
     };
-    let wrong = ReleaseRequest { pod: Some(key("p")), token: token + 1 };
+    let wrong =
+        ReleaseRequest { pod: Some(key("p")), token: token + 1, ..ReleaseRequest::default() };
     let (text, reason) = info(world.placement.release(wrong).await.unwrap_err());
     let expected =
         format!("pod `default/p` is not assumed under token {}, but under another", token + 1);
@@ -171,7 +172,7 @@ async fn a_call_about_another_assumption_is_refused() {
     let extend = ExtendRequest { pod: Some(key("p")), token, ttl_ms: Some(1) };
     let answer = world.placement.extend(extend).await.unwrap().into_inner();
     assert_eq!((answer.node_name.as_str(), answer.assumption), ("n0", None));
-    let release = ReleaseRequest { pod: Some(key("p")), token };
+    let release = ReleaseRequest { pod: Some(key("p")), token, nomination: false };
     let (_, reason) = info(world.placement.release(release).await.unwrap_err());
     assert_eq!(reason, "POD_REPORTED");
     assert_eq!(world.counts().await.n_pods, 1);
@@ -185,7 +186,7 @@ async fn malformed_calls_name_their_field() {
     for (pod, token, field) in
         [(None, 1, "pod"), (nameless(), 1, "pod.name"), (Some(key("p")), 0, "token")]
     {
-        let request = ReleaseRequest { pod: pod.clone(), token };
+        let request = ReleaseRequest { pod: pod.clone(), token, nomination: false };
         let status = world.placement.release(request).await.unwrap_err();
         assert_eq!(violation(&status).0, field);
         let status = world.placement.confirm(ConfirmRequest { pod, token }).await.unwrap_err();

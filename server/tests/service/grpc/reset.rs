@@ -9,10 +9,12 @@ use std::time::Duration;
 use berth_proto::berth_v1::delta::Change;
 use berth_proto::berth_v1::{
     ApplyRequest, BatchEntry, Delta, GetClusterRequest, PlaceBatchRequest, PlaceMode, PlaceRequest,
+    PreemptRequest,
 };
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
+use crate::grpc::preemption::{prioritised, running};
 use crate::grpc::world::{World, eventually, key, pod};
 use crate::http2::{
     ACK, DATA, END_STREAM, HEADERS, PING, PREFACE, RST_STREAM, WINDOW_UPDATE, frame,
@@ -23,6 +25,7 @@ const CANCEL: [u8; 4] = [0, 0, 0, 8];
 
 const PLACE: &str = "/berth.v1.PlacementService/Place";
 const PLACE_BATCH: &str = "/berth.v1.PlacementService/PlaceBatch";
+const PREEMPT: &str = "/berth.v1.PreemptionService/Preempt";
 const APPLY: &str = "/berth.v1.ClusterService/Apply";
 
 fn reset(stream: u32) -> Vec<u8> {
@@ -262,4 +265,30 @@ async fn a_connection_that_is_reset_leaves_no_pod_behind() {
         counts.unwrap().into_inner().n_assumed_pods == 0
     })
     .await;
+}
+
+/// So is a nomination of a caller that has not heard of it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_connection_that_is_reset_leaves_no_nomination_behind() {
+    let mut world = World::start().await;
+    world.nodes(1, 2).await;
+    world.apply([running("low", "2", 1, "n0")]).await;
+    for i in 0..100 {
+        let mut caller = Caller::connect(world.server.grpc_address()).await;
+        let pod = Some(prioritised(&format!("pod-{i}"), "2", 10));
+        let preempt = PreemptRequest { pod, nominate: true, ..PreemptRequest::default() };
+        caller.send(&request(1, PREEMPT, &preempt)).await;
+        tokio::time::sleep(Duration::from_micros(200 * (i % 10))).await;
+        caller.stream.set_zero_linger().unwrap();
+    }
+    let cluster = world.cluster.clone();
+    eventually("no pod is nominated", async || {
+        let counts = cluster.clone().get_cluster(GetClusterRequest::default()).await;
+        counts.unwrap().into_inner().n_pending_pods == 0
+    })
+    .await;
+    let told = Some(prioritised("told", "2", 10));
+    let preempt = PreemptRequest { pod: told, nominate: true, ..PreemptRequest::default() };
+    world.preemption.preempt(preempt).await.unwrap();
+    assert_eq!(world.counts().await.n_pending_pods, 1);
 }

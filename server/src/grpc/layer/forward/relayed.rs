@@ -11,8 +11,9 @@ use std::time::Duration;
 
 use berth_proto::berth_v1::decision::Outcome;
 use berth_proto::berth_v1::{
-    CommittedPod, Decision, PlaceBatchResponse, PlaceResponse, PlaceResult, PlaceStreamResponse,
-    PodKey, ReleaseRequest, ReserveResponse, SessionServiceCommitResponse, place_result,
+    CommittedPod, Decision, NominationChange, PlaceBatchResponse, PlaceResponse, PlaceResult,
+    PlaceStreamResponse, PodKey, PreemptResponse, ReleaseRequest, ReserveResponse,
+    SessionServiceCommitResponse, place_result,
 };
 use http::Response;
 use http_body::{Body as HttpBody, Frame, SizeHint};
@@ -40,9 +41,11 @@ pub(super) struct Relaying {
     /// Where the changes are kept of the message that the transport gets next.
     delivery: Delivery,
     release: Arc<dyn Fn(Vec<ReleaseRequest>) + Send + Sync>,
+    /// Whether the call is in a session, whose nominations end with it; its assumptions have no tokens.
+    is_in_session: bool,
 }
 
-/// How the reservations of a response are read.
+/// How the reservations and nominations of a response are read.
 type Reading = fn(&[u8]) -> Vec<ReleaseRequest>;
 
 impl Relaying {
@@ -61,7 +64,13 @@ impl Relaying {
             }
         };
         let delivery = delivery.clone();
-        Some(Relaying { reading, delivery, release: Arc::new(release) })
+        let is_in_session = false;
+        Some(Relaying { reading, delivery, release: Arc::new(release), is_in_session })
+    }
+
+    /// The same for a call in a session.
+    pub(super) fn in_session(self) -> Relaying {
+        Relaying { is_in_session: true, ..self }
     }
 
     /// Makes a call go to its end; what it has reserved is released if nobody waits for it any more.
@@ -90,9 +99,7 @@ fn reading(path: &str) -> Option<Reading> {
             let response = read::<PlaceResponse>(message);
             response.decision.and_then(of_decision).into_iter().collect()
         },
-        "/berth.v1.PlacementService/PlaceBatch" => {
-            |message| of_results(read::<PlaceBatchResponse>(message).results)
-        }
+        "/berth.v1.PlacementService/PlaceBatch" => |message| of_batch(read(message)),
         "/berth.v1.PlacementService/PlaceStream" => {
             |message| of_results(read::<PlaceStreamResponse>(message).results)
         }
@@ -102,6 +109,9 @@ fn reading(path: &str) -> Option<Reading> {
         "/berth.v1.SessionService/Commit" => {
             |message| of_commit(read::<SessionServiceCommitResponse>(message).assumed_pods)
         }
+        "/berth.v1.PreemptionService/Preempt" => {
+            |message| of_preemption(read(message)).into_iter().collect()
+        }
         _ => return None,
     })
 }
@@ -109,6 +119,18 @@ fn reading(path: &str) -> Option<Reading> {
 /// A message of another replica; one that cannot be read tells of nothing.
 fn read<M: Message + Default>(message: &[u8]) -> M {
     M::decode(message).unwrap_or_default()
+}
+
+/// Only what assumes comes to another replica, so the nominations are no dry run's.
+fn of_batch(PlaceBatchResponse { results, gang, .. }: PlaceBatchResponse) -> Vec<ReleaseRequest> {
+    let nominated = gang.into_iter().flat_map(|gang| gang.nominated);
+    let pod = |at: u32| match results.get(usize::try_from(at).ok()?)?.result.clone()? {
+        place_result::Result::Decision(decision) => decision.pod,
+        place_result::Result::Error(_) => None,
+    };
+    let mut reserved: Vec<_> = nominated.filter_map(pod).map(nomination).collect();
+    reserved.extend(of_results(results));
+    reserved
 }
 
 fn of_results(results: Vec<PlaceResult>) -> Vec<ReleaseRequest> {
@@ -121,11 +143,24 @@ fn of_results(results: Vec<PlaceResult>) -> Vec<ReleaseRequest> {
 
 fn of_decision(decision: Decision) -> Option<ReleaseRequest> {
     let Some(Outcome::Placement(placement)) = decision.outcome else { return None };
-    Some(ReleaseRequest { pod: decision.pod, token: placement.assumption?.token })
+    let token = placement.assumption?.token;
+    Some(ReleaseRequest { pod: decision.pod, token, nomination: false })
+}
+
+fn of_preemption(response: PreemptResponse) -> Option<ReleaseRequest> {
+    let post_filter = response.post_filter.filter(|_| response.nomination_generation.is_some())?;
+    let is_nominated = post_filter.nomination == NominationChange::Set as i32;
+    response.decision?.pod.filter(|_| is_nominated).map(nomination)
+}
+
+fn nomination(pod: PodKey) -> ReleaseRequest {
+    ReleaseRequest { pod: Some(pod), token: 0, nomination: true }
 }
 
 fn of_commit(pods: Vec<CommittedPod>) -> Vec<ReleaseRequest> {
-    let pod = |it: CommittedPod| Some(ReleaseRequest { pod: it.pod, token: it.assumption?.token });
+    let pod = |it: CommittedPod| {
+        Some(ReleaseRequest { pod: it.pod, token: it.assumption?.token, nomination: false })
+    };
     pods.into_iter().filter_map(pod).collect()
 }
 
@@ -166,6 +201,9 @@ impl Relayed {
             let mut message = self.part.split_to(n_bytes);
             message.advance(PREFIX_BYTES);
             reserved.extend((self.relaying.reading)(&message));
+        }
+        if self.relaying.is_in_session {
+            reserved.retain(|it| !it.nomination);
         }
         reserved
     }
@@ -249,7 +287,7 @@ impl Rest {
 mod tests {
     use std::sync::Mutex;
 
-    use berth_proto::berth_v1::{Assumption, Placement};
+    use berth_proto::berth_v1::{Assumption, GangOutcome, Placement, PostFilter};
     use http_body_util::{BodyExt as _, StreamBody};
 
     use super::*;
@@ -284,6 +322,7 @@ mod tests {
             reading: reading("/berth.v1.PlacementService/PlaceStream").unwrap(),
             delivery: delivery.clone(),
             release: Arc::new(release),
+            is_in_session: false,
         };
         (relaying.relay(body), delivery, released)
     }
@@ -311,6 +350,41 @@ mod tests {
         until_released(&released, &[4, 2, 3]).await;
     }
 
+    #[test]
+    fn nominations_are_read_too() {
+        let pod = |name: &str| PodKey { name: name.to_owned(), ..PodKey::default() };
+        let decision = |name| Decision { pod: Some(pod(name)), ..Decision::default() };
+        let result =
+            |name| PlaceResult { result: Some(place_result::Result::Decision(decision(name))) };
+        let batch = PlaceBatchResponse {
+            results: ["a", "b"].map(result).into(),
+            gang: Some(GangOutcome {
+                placed: true,
+                nominated: vec![1, 7],
+                ..GangOutcome::default()
+            }),
+            ..PlaceBatchResponse::default()
+        };
+        let read = |path: &str, message: &[u8]| reading(path).unwrap()(message);
+        let found = read("/berth.v1.PlacementService/PlaceBatch", &batch.encode_to_vec());
+        assert_eq!(found, [nomination(pod("b"))]);
+        let preemption = |change: NominationChange, generation| PreemptResponse {
+            decision: Some(decision("a")),
+            post_filter: Some(PostFilter { nomination: change.into(), ..PostFilter::default() }),
+            nomination_generation: generation,
+            ..PreemptResponse::default()
+        };
+        for (response, expected) in [
+            (preemption(NominationChange::Set, Some(7)), vec![nomination(pod("a"))]),
+            // An attempt that nominates nothing, and one that takes the nomination away.
+            (preemption(NominationChange::Set, None), vec![]),
+            (preemption(NominationChange::Clear, Some(7)), vec![]),
+        ] {
+            let message = response.encode_to_vec();
+            assert_eq!(read("/berth.v1.PreemptionService/Preempt", &message), expected);
+        }
+    }
+
     #[tokio::test]
     async fn a_call_whose_caller_is_gone_goes_run_to_end() {
         let (body, delivery, released) = relayed(vec![message(7)]);
@@ -325,6 +399,7 @@ mod tests {
                     released.lock().unwrap().extend(pods.iter().map(|it| it.token));
                 })
             },
+            is_in_session: false,
         };
         let (go_on, wait) = oneshot::channel::<()>();
         let calling = async move {
