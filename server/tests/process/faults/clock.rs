@@ -99,7 +99,7 @@ fn the_wall_clock_is_read_where_it_is_known_to_be_harmless() {
         // Tells people when pods were reserved.
         "service/assumptions/record.rs",
         // A committer's first token is also above all that were told, whatever the clock says.
-        "service/assumptions/follower.rs",
+        "runtime/replica.rs",
         // The name of a file that is renamed before anybody looks for it; an existing name is an error.
         "ledger/embedded/open.rs",
         // Reminders of a certificate's expiry, which is checked again and again.
