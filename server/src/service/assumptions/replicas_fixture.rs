@@ -87,7 +87,8 @@ impl Replica {
         let state = fixture::state(&[("n0", "8"), ("n1", "8")]);
         let follower = Follower::new(state.assumptions.clone());
         let (known, reached) = (BTreeMap::new(), Position::default());
-        let unix_micros = clock::unix_micros();
+        // A server's first token is the time of its start.
+        let unix_micros = state.assumptions.next_token();
         Replica { state, follower, ledger: ledger.clone(), known, reached, unix_micros }
     }
 
