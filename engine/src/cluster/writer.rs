@@ -190,9 +190,8 @@ impl Writer {
         self.known(pod.key()).is_some_and(|known| !known.pod.is_same_as(pod))
     }
 
-    /// Undoes the assumption or nomination of a pod of this uid; one that is known only by its nomination is not known any
-    /// more. On a fork the pod then counts as never decided; this
-    /// is no supposition.
+    /// Undoes the assumption or nomination of a pod of this uid; a pod that is known only by its nomination is forgotten.
+    /// On a fork the pod then counts as never decided; this is no supposition.
     pub(crate) fn take_back(&mut self, key: &PodKey, uid: &str) {
         let Some(known) = self.known(key).filter(|known| known.pod.uid() == uid) else { return };
         match (known.place, known.is_assumed()) {

@@ -443,7 +443,8 @@ impl Assumptions {
         }
     }
 
-    /// What takes note that records are written; it does not hold this value.
+    /// A function with which the keeper's thread says whose records are written. It keeps these assumptions by a weak
+    /// reference only.
     fn noting_written(self: &Arc<Self>) -> impl Fn(&[(PodKey, u64)]) + Send + use<> {
         let assumptions = Arc::downgrade(self);
         move |pods| {

@@ -78,7 +78,7 @@ pub(super) struct Replica {
     known: BTreeMap<Key, Vec<u8>>,
     /// How far its feed is.
     pub(super) reached: Position,
-    /// What its clock says when its term begins, in microseconds since 1970.
+    /// Wall-clock time at which this server's term begins, in microseconds since 1970: the least token that it gives.
     pub(super) unix_micros: u64,
 }
 

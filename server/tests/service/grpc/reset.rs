@@ -267,7 +267,7 @@ async fn a_connection_that_is_reset_leaves_no_pod_behind() {
     .await;
 }
 
-/// So is a nomination of a caller that has not heard of it.
+/// A nomination is withdrawn if its caller's connection is reset, whether before the response or after it was written.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_connection_that_is_reset_leaves_no_nomination_behind() {
     let mut world = World::start().await;

@@ -68,7 +68,7 @@ impl Relaying {
         Some(Relaying { reading, delivery, release: Arc::new(release), is_in_session })
     }
 
-    /// The same for a call in a session.
+    /// Leaves nominations alone when a response does not reach its caller: those of a session end with it.
     pub(super) fn in_session(self) -> Relaying {
         Relaying { is_in_session: true, ..self }
     }
