@@ -200,10 +200,7 @@ impl Assumptions {
         let until = ttl.and_then(|ttl| now.checked_add(ttl));
         let mut table = self.table();
         for (token, HeldPod { key, stamp, .. }) in (first..).zip(pods) {
-            let (stamp, user, since) = (*stamp, user.clone(), now);
-            let (is_ending, is_recorded) = (false, false);
-            let entry = Entry { token, stamp, user, since, until, is_ending, is_recorded };
-            table.add(key.clone(), entry);
+            table.add(key.clone(), Entry::new(token, *stamp, user.clone(), (now, until)));
         }
     }
 

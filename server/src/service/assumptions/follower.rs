@@ -22,8 +22,8 @@ use crate::service::response_cache::ResponseCache;
 pub(crate) struct Follower {
     assumptions: Arc<Assumptions>,
     mirror: Mirror,
-    /// Pods that have ended, most of them since a feed has reported them: each stays until this server's feed is as far as
-    /// the one that has.
+    /// Pods that have ended, most of them since a feed has reported them: each keeps its room until this server's feed is
+    /// as far as the one that has. No list has them any more.
     lingering: Vec<(Position, Vec<Gone>)>,
 }
 
@@ -210,7 +210,11 @@ impl Follower {
         let wanted = self.wanted();
         match reached.behind(&wanted) {
             _ if gone.is_empty() => {}
-            Some(_) => self.lingering.push((wanted, gone)),
+            Some(_) => {
+                let mut table = self.assumptions.table();
+                gone.iter().for_each(|(pod, token, _)| table.note_over(pod, *token));
+                self.lingering.push((wanted, gone));
+            }
             None => drop(self.assumptions.take_out(&gone)),
         }
     }

@@ -24,21 +24,24 @@ pub(crate) struct ListedHold {
 }
 
 impl Assumptions {
-    /// All assumed pods of the live cluster, by namespace and name.
+    /// All assumed pods of the live cluster whose assumptions are not over, by namespace and name.
     pub(crate) fn list(&self, now: Instant) -> Vec<Listed> {
         let assumed = self.cluster.assumed_pods();
         let table = self.table();
         let listed = |standing: PodStanding| {
             let entry = table.get(standing.pod.key());
             let entry = entry.filter(|entry| Some(entry.stamp) == standing.stamp);
+            if entry.is_some_and(|entry| entry.is_over) {
+                return None;
+            }
             let held = entry.map(|entry| ListedHold {
                 assumption: entry.assumption(now),
                 user: entry.user.clone(),
                 age: now.saturating_duration_since(entry.since),
             });
-            Listed { standing, held }
+            Some(Listed { standing, held })
         };
-        assumed.into_iter().map(listed).collect()
+        assumed.into_iter().filter_map(listed).collect()
     }
 }
 

@@ -217,9 +217,7 @@ impl Assumptions {
 
     fn add(&self, stored: &Stored, stamp: AssumptionStamp, now: Instant) {
         let until = stored.standing.ttl.and_then(|ttl| now.checked_add(ttl));
-        let (token, user, since) = (stored.token, stored.user.clone(), now);
-        let (is_ending, is_recorded) = (false, true);
-        let entry = Entry { token, stamp, user, since, until, is_ending, is_recorded };
-        self.table().add(stored.key.clone(), entry);
+        let entry = Entry::new(stored.token, stamp, stored.user.clone(), (now, until));
+        self.table().add(stored.key.clone(), Entry { is_recorded: true, ..entry });
     }
 }

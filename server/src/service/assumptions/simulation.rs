@@ -305,6 +305,7 @@ impl World {
         let skipped = (self.fault == Fault::WatchGapIgnored && self.chance.random_ratio(1, 2))
             .then(|| self.chance.random_range(0..4));
         server.replica.follow_but(skipped);
+        self.check_list(n)?;
         self.check_follower(n)
     }
 
@@ -398,6 +399,19 @@ impl World {
         Ok(())
     }
 
+    /// A server that has followed lists nothing that callers were told is over, however far its feed is.
+    fn check_list(&self, n: usize) -> Checked {
+        let listed = self.servers[n].replica.assumed().into_iter();
+        let mut over = listed
+            .filter(|(pod, token, _)| self.over.contains(token) && !self.reported.contains(pod));
+        match over.next() {
+            None => Ok(()),
+            Some((pod, token, _)) => {
+                Err(format!("server {n} lists `{pod}` with {token}, which is over"))
+            }
+        }
+    }
+
     /// A server that has followed and is fed as far as the decider has the same.
     fn check_follower(&self, n: usize) -> Checked {
         let Some(decider) = self.decider else { return Ok(()) };
@@ -448,10 +462,16 @@ impl Server {
         }
     }
 
-    /// Token and node of each assumed pod.
+    /// Token and node of each pod that has its room as an assumed one, also where its assumption is over.
     fn assumed(&self) -> BTreeMap<String, (u64, String)> {
-        let assumed = self.replica.assumed().into_iter();
-        assumed.map(|(pod, token, node)| (pod, (token, node))).collect()
+        let state = &self.replica.state;
+        let held = state.assumptions.table().held().into_iter();
+        let tokens: BTreeMap<PodKey, u64> = held.map(|(pod, _, token)| (pod, token)).collect();
+        let assumed = state.cluster.assumed_pods().into_iter().map(|standing| {
+            let token = tokens[standing.pod.key()];
+            (standing.pod.key().name.to_string(), (token, standing.node.to_string()))
+        });
+        assumed.collect()
     }
 }
 

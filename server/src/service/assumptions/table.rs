@@ -35,6 +35,21 @@ pub(super) struct Entry {
     pub(super) is_ending: bool,
     /// Whether the ledger is known to have, or to have had, its record.
     pub(super) is_recorded: bool,
+    /// Whether its record is gone, and its pod stays until this server's feed has told why.
+    pub(super) is_over: bool,
+}
+
+impl Entry {
+    /// An assumption that is not written yet.
+    pub(super) fn new(
+        token: u64,
+        stamp: AssumptionStamp,
+        user: Arc<str>,
+        (since, until): (Instant, Option<Instant>),
+    ) -> Entry {
+        let (is_ending, is_recorded, is_over) = (false, false, false);
+        Entry { token, stamp, user, since, until, is_ending, is_recorded, is_over }
+    }
 }
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -77,7 +92,7 @@ impl Table {
     ) -> bool {
         let entry = self.entries.get_mut(key).filter(|entry| entry.token == token);
         let Some(entry) = entry else { return false };
-        (entry.is_ending, entry.is_recorded) = (false, true);
+        (entry.is_ending, entry.is_recorded, entry.is_over) = (false, true, false);
         self.set_until(key, until);
         true
     }
@@ -92,6 +107,12 @@ impl Table {
     pub(super) fn begin_to_end(&mut self, key: &PodKey, token: u64) -> bool {
         let entry = self.entries.get_mut(key).filter(|entry| entry.token == token);
         entry.is_some_and(|entry| !std::mem::replace(&mut entry.is_ending, true))
+    }
+
+    /// Takes note that the record of the assumption of this token is gone, if the pod still has it.
+    pub(super) fn note_over(&mut self, key: &PodKey, token: u64) {
+        let entry = self.entries.get_mut(key).filter(|entry| entry.token == token);
+        entry.into_iter().for_each(|entry| entry.is_over = true);
     }
 
     /// Removes the assumption of this token, if the pod still has it.
@@ -173,14 +194,8 @@ mod tests {
     fn only_the_latest_deadline_of_the_latest_assumption_counts() {
         let (start, stamp) = (Instant::now(), stamp());
         let at = |seconds| start + Duration::from_secs(seconds);
-        let entry = |token, until: Option<u64>| Entry {
-            token,
-            stamp,
-            user: "jane".into(),
-            since: start,
-            until: until.map(at),
-            is_ending: false,
-            is_recorded: false,
+        let entry = |token, until: Option<u64>| {
+            Entry::new(token, stamp, "jane".into(), (start, until.map(at)))
         };
         let mut table = Table::default();
         table.add(key(0), entry(1, Some(1)));
@@ -213,10 +228,7 @@ mod tests {
         let mut table = Table::default();
         for i in 0..10 * MANY_DEADLINES {
             let until = Some(start + Duration::from_secs(i as u64));
-            let (token, user) = (i as u64, Arc::from("jane"));
-            let (is_ending, is_recorded) = (false, false);
-            let entry = Entry { token, stamp, user, since: start, until, is_ending, is_recorded };
-            table.add(key(i % 10), entry);
+            table.add(key(i % 10), Entry::new(i as u64, stamp, "jane".into(), (start, until)));
             table.set_until(&key(i % 10), until.map(|until| until + Duration::from_secs(1)));
         }
         assert!(table.deadlines.len() <= 2 * MANY_DEADLINES, "{}", table.deadlines.len());
