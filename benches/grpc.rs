@@ -5,7 +5,8 @@
 //! Berth's handling around a call. Both are measured alternately, so that other load on the machine affects both.
 //!
 //! `cargo bench -p berth-benches --bench grpc` runs all; the arguments `-- calls 5000` make only 5,000 calls of
-//! `Place`, for a profiler, and `-- empty 5000` the same number of calls of the empty handler.
+//! `Place`, for a profiler, and `-- empty 5000` the same number of calls of the empty handler; `-- stream 50000` and
+//! `-- entries 50000` place so many pods in streams, and as entries of batches.
 
 use std::net::SocketAddr;
 use std::process::ExitCode;
@@ -76,8 +77,13 @@ async fn measure(arguments: &[String]) -> Result<(), Failure> {
     match arguments {
         [what, n] => {
             let limit = Limit::Pods(n.parse()?);
-            let client = if what == "empty" { &empty } else { &place };
-            load(client, LoadSpec { limit, ..unary() }).await?;
+            let (client, spec) = match &**what {
+                "empty" => (&empty, unary()),
+                "stream" => (&place, stream()),
+                "entries" => (&place, entries()),
+                _ => (&place, unary()),
+            };
+            load(client, LoadSpec { limit, ..spec }).await?;
         }
         _ => figures(&place, &empty).await?,
     }
@@ -95,36 +101,20 @@ async fn figures(place: &Client, empty: &Client) -> Result<(), Failure> {
     }
     print_rounds(&rounds);
 
-    let stream = LoadSpec {
-        mode: Mode::Stream,
-        batch_size: STREAM_CHUNK,
-        concurrency: N_STREAM_MESSAGES,
-        limit: Limit::Duration(LONG),
-        ..LoadSpec::default()
-    };
     say_placements(
         "PlaceStream",
         &format!("{STREAM_CHUNK} pods a message"),
-        &load(place, stream).await?,
+        &load(place, stream()).await?,
     );
-    let batch = LoadSpec {
-        mode: Mode::Batch,
-        batch_size: REPLICAS,
-        replicas: 5_000,
-        concurrency: N_BATCHES,
-        limit: Limit::Duration(LONG),
-        ..LoadSpec::default()
-    };
     say_placements(
         "PlaceBatch",
         &format!("{REPLICAS} replicas a call"),
-        &load(place, batch.clone()).await?,
+        &load(place, LoadSpec { batch_size: REPLICAS, replicas: 5_000, ..entries() }).await?,
     );
-    let distinct = LoadSpec { batch_size: STREAM_CHUNK, replicas: 1, ..batch };
     say_placements(
         "PlaceBatch",
         &format!("{STREAM_CHUNK} entries a call"),
-        &load(place, distinct).await?,
+        &load(place, entries()).await?,
     );
     Ok(())
 }
@@ -195,6 +185,29 @@ fn say(what: &str, figure: &str, budget: &str, is_met: bool) {
 /// Returns the specification of a closed loop with a fixed number of callers.
 fn unary() -> LoadSpec {
     LoadSpec { concurrency: N_CALLERS, limit: Limit::Duration(ROUND), ..LoadSpec::default() }
+}
+
+/// Returns the specification of streams.
+fn stream() -> LoadSpec {
+    LoadSpec {
+        mode: Mode::Stream,
+        batch_size: STREAM_CHUNK,
+        concurrency: N_STREAM_MESSAGES,
+        limit: Limit::Duration(LONG),
+        ..LoadSpec::default()
+    }
+}
+
+/// Returns the specification of batches whose entries are one pod each.
+fn entries() -> LoadSpec {
+    LoadSpec {
+        mode: Mode::Batch,
+        batch_size: STREAM_CHUNK,
+        replicas: 1,
+        concurrency: N_BATCHES,
+        limit: Limit::Duration(LONG),
+        ..LoadSpec::default()
+    }
 }
 
 /// A server over Berth's transport whose `Place` returns `answer` for every request.
