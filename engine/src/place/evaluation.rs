@@ -24,7 +24,7 @@ use crate::snapshot::Snapshot;
 use crate::snapshot::shard::Shard;
 
 /// The evaluation of one shape under one policy.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Evaluation {
     shards: Vec<ShardEvaluation>,
     /// For each shard the weighted sum of the scores that are not normalised.
@@ -109,7 +109,18 @@ impl Evaluation {
         self.filter(base);
         self.score(base);
         base.scoring(self, |_, _| ());
-        Evaluation { lineage, census: self.census.fork(lineage), ..self.clone() }
+        let Evaluation { shards, plain, maxima, .. } = self;
+        Evaluation {
+            shards: shards.clone(),
+            plain: plain.clone(),
+            lineage,
+            devices: self.devices,
+            n_nodes: self.n_nodes,
+            census: self.census.fork(lineage),
+            maxima: maxima.clone(),
+            // The fork's best rows soon differ from those that the hashes are cached of.
+            best: Ranking::default(),
+        }
     }
 
     /// A copy for a fork that only filters: state for scores is computed when the fork first scores.

@@ -45,7 +45,7 @@ impl Feasible {
 }
 
 /// The best rows of all shards.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Ranking {
     total: i32,
     rows: BestRows,

@@ -1,8 +1,7 @@
 //! Ties: the name hashes of the best rows in one column, so that the seeded choice among them reads nothing else.
 //!
-//! This pays off for consecutive decisions of one kind: their best rows are those of the last time except for the
-//! chosen one. Any other change is detected, and the hashes are collected again once two decisions in a row have nearly
-//! the same best rows.
+//! This pays off for many decisions of one kind in a row: their best rows are those of the last time, perhaps without
+//! one. Any other change is detected, and the hashes are collected again after several decisions without one.
 
 use crate::rows::{NodeRow, RowSet};
 use crate::snapshot::Snapshot;
@@ -10,8 +9,12 @@ use crate::snapshot::Snapshot;
 /// The best rows by shard; a shard without any is not listed.
 pub(crate) type BestRows = Vec<(usize, RowSet)>;
 
+/// Number of decisions in a row with nearly the same best rows after which the hashes are collected: that costs as much as
+/// several choices without them.
+const N_STEADY: u32 = 8;
+
 /// Cached data on the best rows of an evaluation.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Ties {
     /// The best rows of the last time.
     seen: BestRows,
@@ -22,6 +25,8 @@ pub(crate) struct Ties {
     rows: Vec<NodeRow>,
     /// Position of the row that was chosen last.
     chosen: usize,
+    /// Number of decisions with nearly the same best rows, up to now.
+    n_steady: u32,
 }
 
 /// How the best rows differ from those of the last time.
@@ -37,20 +42,22 @@ impl Ties {
     /// The hashes and the rows, if they are cached and up to date.
     pub(crate) fn take_in(&mut self, best: &BestRows, snapshot: &Snapshot) -> Option<Tied<'_>> {
         match self.change(best, snapshot) {
-            Change::None if !self.rows.is_empty() => {}
-            Change::Left(row) if self.rows.get(self.chosen) == Some(&row) => {
-                self.hashes.swap_remove(self.chosen);
-                self.rows.swap_remove(self.chosen);
+            Change::None => {}
+            Change::Left(row) => {
                 self.seen.clone_from(best);
-            }
-            Change::None | Change::Left(_) => {
-                self.see(best, snapshot);
-                self.gather(snapshot);
+                self.remove(row);
             }
             Change::Other => {
                 self.see(best, snapshot);
                 return None;
             }
+        }
+        self.n_steady = self.n_steady.saturating_add(1);
+        if self.rows.is_empty() {
+            if self.n_steady < N_STEADY {
+                return None;
+            }
+            self.gather(snapshot);
         }
         Some(Tied { hashes: &self.hashes, rows: &self.rows, chosen: &mut self.chosen })
     }
@@ -88,6 +95,19 @@ impl Ties {
         self.versions.extend(best.iter().map(|(shard, _)| snapshot.shards[*shard].nodes.version));
         self.hashes.clear();
         self.rows.clear();
+        self.n_steady = 0;
+    }
+
+    /// Removes the hash of a row, if hashes are there; mostly it is the row that was chosen last.
+    fn remove(&mut self, row: NodeRow) {
+        let at = match self.rows.get(self.chosen) {
+            Some(chosen) if *chosen == row => Some(self.chosen),
+            _ => self.rows.iter().position(|known| *known == row),
+        };
+        if let Some(at) = at {
+            self.hashes.swap_remove(at);
+            self.rows.swap_remove(at);
+        }
     }
 
     fn gather(&mut self, snapshot: &Snapshot) {
@@ -147,27 +167,44 @@ mod tests {
         Some(rows)
     }
 
+    /// Decides until the rows are cached.
+    fn settle(ties: &mut Ties, best: &BestRows, snapshot: &Snapshot) {
+        let n_without = (0..=N_STEADY).take_while(|_| at_hand(ties, best, snapshot, 0).is_none());
+        assert_eq!(n_without.count(), N_STEADY as usize);
+    }
+
     #[test]
-    fn the_chosen_one_may_leave_and_all_else_is_noticed() {
+    fn one_may_leave_and_all_else_is_noticed() {
         let mut world = snapshot(3);
         let set = |rows: &[usize]| rows.iter().copied().collect::<RowSet>();
-        let mut best = vec![(0, set(&[1, 5])), (2, set(&[0, 9]))];
+        let mut best = vec![(0, set(&[1, 5, 6])), (2, set(&[0, 9]))];
         let mut ties = Ties::default();
-        assert_eq!(at_hand(&mut ties, &best, &world, 0), None, "never seen");
-        let all = Some(vec![1, 5, 512, 521]);
+        settle(&mut ties, &best, &world);
+        let all = Some(vec![1, 5, 6, 512, 521]);
         assert_eq!(at_hand(&mut ties, &best, &world, 1), all, "seen before");
+        best[0].1 = set(&[1, 6]);
+        let at_521 = |ties: &Ties| ties.rows.iter().position(|row| row.index() == 521).unwrap();
+        assert_eq!(
+            at_hand(&mut ties, &best, &world, 0),
+            Some(vec![1, 6, 512, 521]),
+            "5 was chosen"
+        );
+        ties.chosen = at_521(&ties);
         best[0].1 = set(&[1]);
-        assert_eq!(at_hand(&mut ties, &best, &world, 0), Some(vec![1, 512, 521]), "5 was chosen");
+        assert_eq!(at_hand(&mut ties, &best, &world, 0), Some(vec![1, 512, 521]), "another left");
         best[1].1 = set(&[0]);
-        assert_eq!(at_hand(&mut ties, &best, &world, 0), Some(vec![1, 512]), "another left");
+        assert_eq!(at_hand(&mut ties, &best, &world, 0), Some(vec![1, 512]));
         best[1].1 = set(&[0, 3]);
         assert_eq!(at_hand(&mut ties, &best, &world, 0), None, "one came");
+        best[1].1 = set(&[0]);
+        assert_eq!(at_hand(&mut ties, &best, &world, 0), None, "one left before hashes were there");
+        best[1].1 = set(&[0, 3]);
+        settle(&mut ties, &best, &world);
         assert_eq!(at_hand(&mut ties, &best, &world, 0), Some(vec![1, 512, 515]));
         best[1].1 = set(&[3, 4]);
         assert_eq!(at_hand(&mut ties, &best, &world, 0), None, "one came and one left");
-        at_hand(&mut ties, &best, &world, 0);
         best.remove(0);
-        assert_eq!(at_hand(&mut ties, &best, &world, 0), None, "a shard left");
+        settle(&mut ties, &best, &world);
         assert_eq!(at_hand(&mut ties, &best, &world, 0), Some(vec![515, 516]));
         let mut nodes = (*world.shards[2].nodes).clone();
         nodes.version = 2;
