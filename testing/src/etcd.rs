@@ -12,6 +12,8 @@ use crate::recorded::skip;
 
 /// Longest time to wait until a member listens.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// Longest time to wait until the members agree on another one, which on a busy machine takes several elections.
+const REPLACING: Duration = Duration::from_secs(300);
 /// Number of attempts to start: somebody else may take a port between two of them.
 const N_ATTEMPTS: usize = 5;
 
@@ -118,16 +120,20 @@ impl Etcd {
     /// Runs `etcdctl` on one member; false if it fails, or there is none.
     #[must_use]
     pub fn control_member(&self, n: usize, arguments: &[&str]) -> bool {
-        self.ask_member(n, arguments).is_some()
+        self.ask_member(n, arguments).is_ok()
     }
 
-    /// What `etcdctl` says of one member; `None` if it fails, or there is none.
-    fn ask_member(&self, n: usize, arguments: &[&str]) -> Option<String> {
+    /// What `etcdctl` says of one member, or why it says nothing.
+    fn ask_member(&self, n: usize, arguments: &[&str]) -> Result<String, String> {
         let endpoint = self.client_url(&self.members[n]);
         let mut command = Command::new("etcdctl");
         command.env("ETCDCTL_API", "3").args(["--endpoints", &endpoint]).args(arguments);
-        let output = command.output().ok().filter(|output| output.status.success())?;
-        Some(String::from_utf8_lossy(&output.stdout).into_owned())
+        let output = command.output().map_err(|error| format!("etcdctl: {error}"))?;
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        match output.status.success() {
+            true => Ok(text(&output.stdout)),
+            false => Err(format!("etcdctl {arguments:?}: {}", text(&output.stderr))),
+        }
     }
 
     /// Takes a member out of the cluster, and puts one without data in its place, as after the loss of a machine.
@@ -141,20 +147,27 @@ impl Etcd {
         let url = format!("http://{}", self.members[n].peer);
         let peer = format!("--peer-urls={url}");
         let has_url = |line: &&str| line.split(", ").nth(3) == Some(&*url);
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + REPLACING;
         // An attempt that fails may have been carried out all the same, so only the list tells.
-        let mut old = None;
+        let (mut old, mut last) = (None, String::new());
         loop {
-            assert!(Instant::now() < until, "the member cannot be replaced");
-            let Some(listed) = self.ask_member(other, &["member", "list"]) else { continue };
+            assert!(Instant::now() < until, "the member cannot be replaced: {last}");
+            let listed = match self.ask_member(other, &["member", "list"]) {
+                Ok(listed) => listed,
+                Err(error) => {
+                    last = error;
+                    continue;
+                }
+            };
             let id = listed.lines().find(has_url).and_then(|line| line.split(", ").next());
             let old = &*old.get_or_insert_with(|| id.expect("the member is listed").to_owned());
-            // An attempt that fails is seen in the next list.
-            let _tried = match id {
+            let tried = match id {
                 Some(id) if id == old => self.ask_member(other, &["member", "remove", id]),
                 Some(_) => break,
                 None => self.ask_member(other, &["member", "add", &name, &peer]),
             };
+            // An attempt that fails is seen in the next list.
+            last = tried.err().unwrap_or(last);
         }
         std::fs::remove_dir_all(self.folder.path().join(&name)).expect("its data is there");
         self.start_again(n, "existing");
@@ -187,6 +200,20 @@ impl Etcd {
         let signal = if is_paused { "-STOP" } else { "-CONT" };
         let sent = Command::new("kill").args([signal, &process.id().to_string()]).status();
         assert!(sent.is_ok_and(|status| status.success()), "the signal is sent");
+    }
+
+    /// Time that cores have spent in the members that run; none where the system does not tell.
+    #[must_use]
+    pub fn cpu_time(&self) -> Duration {
+        let running = self.members.iter().filter_map(|member| member.process.as_ref());
+        let threads = running
+            .filter_map(|process| std::fs::read_dir(format!("/proc/{}/task", process.id())).ok())
+            .flatten();
+        let on_core = threads.filter_map(|thread| {
+            let text = std::fs::read_to_string(thread.ok()?.path().join("schedstat")).ok()?;
+            text.split(' ').next()?.parse().ok().map(Duration::from_nanos)
+        });
+        on_core.sum()
     }
 
     /// Starts a member; `state` says whether its cluster is new, and counts for one without data.
