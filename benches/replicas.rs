@@ -90,7 +90,7 @@ async fn measure() -> Result<(), Failure> {
         latency(&bare, &replicas).await?;
     }
     if is_chosen("streamed") {
-        streamed(&replicas).await?;
+        streamed(&bare, &replicas, &etcd).await?;
     }
     if is_chosen("dry-runs") {
         dry_runs(&alone, &replicas).await?;
@@ -146,20 +146,59 @@ async fn transactions(bare: &berth_etcd::Client, round: usize) -> Result<Vec<f64
     Ok(times)
 }
 
-/// Durable reservations a second over streams.
-async fn streamed(replicas: &[Replica]) -> Result<(), Failure> {
+/// Durable reservations a second over streams, and what they take of etcd.
+async fn streamed(
+    bare: &berth_etcd::Client,
+    replicas: &[Replica],
+    etcd: &Etcd,
+) -> Result<(), Failure> {
     let (concurrency, limit) = (N_STREAM_MESSAGES, Limit::Duration(STREAMED));
     let spec = LoadSpec { concurrency, limit, ..assuming(Mode::Stream, STREAM_CHUNK) };
     for (what, replica) in [("the committer", &replicas[0]), ("another replica", &replicas[1])] {
-        let mut rates = Vec::new();
+        let (mut rates, mut n_reserved, before) = (Vec::new(), 0, Taken::now(bare, etcd).await?);
         for _ in 0..N_ROUNDS {
-            rates.push(reserving(replicas, replica, spec.clone()).await?.decisions_per_second);
+            let report = reserving(replicas, replica, spec.clone()).await?;
+            rates.push(report.decisions_per_second);
+            n_reserved += report.n_placed;
         }
         let rate = median(rates);
         let figure = format!("{rate:.0} reservations/s, {STREAM_CHUNK} pods a message");
         say(&format!("PlaceStream with ASSUME at {what}"), &figure, "≥ 20,000", rate >= 20_000.0);
+        let Taken { n_bytes, n_transactions, cpu } = Taken::now(bare, etcd).await?.since(&before);
+        let each = n_reserved.max(1) as f64;
+        eprintln!(
+            "replicas/etcd for each of {n_reserved} reservations and its end: {:.0} bytes of its database, {:.1} to a transaction, {:.0} µs of a core for each member",
+            n_bytes as f64 / each,
+            each / n_transactions.max(1) as f64,
+            cpu.as_secs_f64() * 1e6 / each / N_MEMBERS as f64,
+        );
     }
     Ok(())
+}
+
+/// What etcd has taken since its start.
+struct Taken {
+    /// Size of the database of one member.
+    n_bytes: i64,
+    n_transactions: i64,
+    /// Time of cores, of all members.
+    cpu: Duration,
+}
+
+impl Taken {
+    async fn now(bare: &berth_etcd::Client, etcd: &Etcd) -> Result<Taken, Failure> {
+        let status = bare.status().await?;
+        let n_transactions = status.header.unwrap_or_default().revision;
+        Ok(Taken { n_bytes: status.db_size, n_transactions, cpu: etcd.cpu_time() })
+    }
+
+    fn since(&self, before: &Taken) -> Taken {
+        Taken {
+            n_bytes: self.n_bytes - before.n_bytes,
+            n_transactions: self.n_transactions - before.n_transactions,
+            cpu: self.cpu.saturating_sub(before.cpu),
+        }
+    }
 }
 
 /// Dry runs a second at a replica that does not commit, beside a server alone.
