@@ -123,7 +123,7 @@ impl Etcd {
         self.ask_member(n, arguments).is_ok()
     }
 
-    /// What `etcdctl` says of one member, or why it says nothing.
+    /// Output of an `etcdctl` command on one member; an error has the command and its error output.
     fn ask_member(&self, n: usize, arguments: &[&str]) -> Result<String, String> {
         let endpoint = self.client_url(&self.members[n]);
         let mut command = Command::new("etcdctl");

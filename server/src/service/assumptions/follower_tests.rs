@@ -44,7 +44,7 @@ async fn a_pod_that_a_feed_has_reported_elsewhere_stays_until_this_one_has() {
     assert!(behind.to_string().contains("version 5"), "{behind}");
     one.release("p0", token).await;
     other.follow();
-    // It keeps its room, and is in no list.
+    // The other replica's feed is behind: the released pod still has its room there, and no list has the pod.
     let n_on_nodes = |replica: &Replica| replica.state.cluster.snapshot().n_pods();
     assert_eq!((one.assumed(), n_on_nodes(&one)), (Vec::new(), 0));
     assert_eq!((other.assumed(), n_on_nodes(&other)), (Vec::new(), 1));
