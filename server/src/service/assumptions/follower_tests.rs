@@ -106,6 +106,7 @@ async fn a_token_that_was_never_written_is_only_the_next_ones() {
         one.place(pod).await.unwrap_err();
     }
     let unwritten = ["p1", "p2"].map(|pod| one.held(pod).2);
+    assert_eq!(one.assumed().len(), 1, "what is not written is not listed");
     // The tokens are given again, one to another pod and one to the same.
     let given = [other.place("p9").await.unwrap(), other.place("p2").await.unwrap()];
     assert_eq!(given, unwritten);

@@ -24,14 +24,16 @@ pub(crate) struct ListedHold {
 }
 
 impl Assumptions {
-    /// All assumed pods of the live cluster whose assumptions are not over, by namespace and name.
+    /// All assumed pods of the live cluster whose assumptions are not over, by namespace and name. Where they are kept, each
+    /// is listed once it is written: another server may give the token of one that never is.
     pub(crate) fn list(&self, now: Instant) -> Vec<Listed> {
         let assumed = self.cluster.assumed_pods();
         let table = self.table();
         let listed = |standing: PodStanding| {
             let entry = table.get(standing.pod.key());
             let entry = entry.filter(|entry| Some(entry.stamp) == standing.stamp);
-            if entry.is_some_and(|entry| entry.is_over) {
+            let is_kept = self.are_kept();
+            if entry.is_some_and(|entry| entry.is_over || is_kept && !entry.is_recorded) {
                 return None;
             }
             let held = entry.map(|entry| ListedHold {

@@ -85,8 +85,7 @@ impl Assumptions {
         let place = Place {
             ledger,
             term: None,
-            // No other server begins anew with what it has written.
-            note_written: Box::new(|_| {}),
+            note_written: Box::new(self.noting_written()),
             take_out: Box::new(self.taking_out()),
             position: Box::new(|| None),
         };
