@@ -183,13 +183,12 @@ mod tests {
         let all = Some(vec![1, 5, 6, 512, 521]);
         assert_eq!(at_hand(&mut ties, &best, &world, 1), all, "seen before");
         best[0].1 = set(&[1, 6]);
-        let at_521 = |ties: &Ties| ties.rows.iter().position(|row| row.index() == 521).unwrap();
         assert_eq!(
             at_hand(&mut ties, &best, &world, 0),
             Some(vec![1, 6, 512, 521]),
             "5 was chosen"
         );
-        ties.chosen = at_521(&ties);
+        ties.chosen = ties.rows.iter().position(|row| row.index() == 521).unwrap();
         best[0].1 = set(&[1]);
         assert_eq!(at_hand(&mut ties, &best, &world, 0), Some(vec![1, 512, 521]), "another left");
         best[1].1 = set(&[0]);

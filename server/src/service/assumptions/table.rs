@@ -74,6 +74,11 @@ impl Table {
         self.entries.insert(key, entry);
     }
 
+    /// The assumption of this token, if the pod still has it.
+    fn held_mut(&mut self, key: &PodKey, token: u64) -> Option<&mut Entry> {
+        self.entries.get_mut(key).filter(|entry| entry.token == token)
+    }
+
     /// Changes the time at which the pod's assumption ends.
     pub(super) fn set_until(&mut self, key: &PodKey, until: Option<Instant>) {
         let Some(entry) = self.entries.get_mut(key) else { return };
@@ -90,8 +95,7 @@ impl Table {
         token: u64,
         until: Option<Instant>,
     ) -> bool {
-        let entry = self.entries.get_mut(key).filter(|entry| entry.token == token);
-        let Some(entry) = entry else { return false };
+        let Some(entry) = self.held_mut(key, token) else { return false };
         (entry.is_ending, entry.is_recorded, entry.is_over) = (false, true, false);
         self.set_until(key, until);
         true
@@ -99,20 +103,18 @@ impl Table {
 
     /// Takes note that the ledger has the record of the assumption of this token, if the pod still has it.
     pub(super) fn note_written(&mut self, key: &PodKey, token: u64) {
-        let entry = self.entries.get_mut(key).filter(|entry| entry.token == token);
-        entry.into_iter().for_each(|entry| entry.is_recorded = true);
+        self.held_mut(key, token).into_iter().for_each(|entry| entry.is_recorded = true);
     }
 
     /// Marks the assumption of this token as ending, if the pod still has it; returns whether it was not before.
     pub(super) fn begin_to_end(&mut self, key: &PodKey, token: u64) -> bool {
-        let entry = self.entries.get_mut(key).filter(|entry| entry.token == token);
+        let entry = self.held_mut(key, token);
         entry.is_some_and(|entry| !std::mem::replace(&mut entry.is_ending, true))
     }
 
     /// Takes note that the record of the assumption of this token is gone, if the pod still has it.
     pub(super) fn note_over(&mut self, key: &PodKey, token: u64) {
-        let entry = self.entries.get_mut(key).filter(|entry| entry.token == token);
-        entry.into_iter().for_each(|entry| entry.is_over = true);
+        self.held_mut(key, token).into_iter().for_each(|entry| entry.is_over = true);
     }
 
     /// Removes the assumption of this token, if the pod still has it.
