@@ -3,13 +3,16 @@
 //! The rooms are ordered by floors: a room imports only rooms below it. From top to bottom:
 //!
 //! ```text
-//! cli                                                commands in_process · config · conformance                  what
-//! commands use: a server without sockets, settings, recorded cases runtime
-//! start, drain, stop grpc · http                                        transports scheduler · extender
-//! callers of the service inside the server service                                            what Berth answers,
-//! whichever transport asks lifecycle · feed · expander · policy · apiserver   sources and rules of the service audit ·
-//! admission · net · auth · ledger            who calls, how much, over what, and what survives document · telemetry ·
-//! reload · escape · clock · words     the ground
+//! cli                                                commands
+//! in_process · config · conformance                  what commands use: a server without sockets, settings, recordings
+//! runtime                                            start, drain, stop
+//! grpc · http                                        transports
+//! scheduler · extender                               callers of the service inside the server
+//! service                                            what Berth answers, whichever transport asks
+//! lifecycle · feed · expander · policy · apiserver   sources and rules of the service
+//! audit · admission · net · auth                     who calls, how much, over what
+//! ledger · replicas                                  what survives, and who decides it
+//! document · telemetry · reload · escape · words     the ground, with clock, shutdown and critical_task
 //! ```
 //!
 //! No scheduling rule is in this crate: `berth_engine` makes the decisions, and this crate transports them.
