@@ -28,6 +28,7 @@ mod replicas;
 mod timed_ledger;
 mod decider;
 mod delivery;
+pub(crate) mod unheard;
 mod session_table;
 pub(crate) mod response_cache;
 mod pool;

@@ -39,7 +39,8 @@ impl Decider<'_> {
         }
         let (sender, channel) = self.elsewhere()?;
         let reserved = self.answered(sender.reserve(channel, request).await)?;
-        Ok((reserved.get_ref().clone(), revision(reserved.metadata())))
+        let revision = revision(reserved.metadata());
+        Ok((reserved.into_inner(), revision))
     }
 
     /// Has a reservation released.

@@ -223,6 +223,11 @@ impl Held {
         pods.into_iter().map(pod).collect()
     }
 
+    /// The nominated pods of a commit in wire form.
+    pub(crate) fn nominated(committed: &Committed) -> Vec<wire::PodKey> {
+        committed.nominated.iter().map(|(key, uid)| convert::pod_key(key, uid)).collect()
+    }
+
     /// Writes the assumptions into the results of many pods, in order.
     pub(crate) fn tell_all(&mut self, results: &mut [wire::PlaceResult]) {
         for result in results {

@@ -141,6 +141,7 @@ fn answer(
         generation: committed.generation.get(),
         n_assumed_pods: saturate(committed.n_assumed),
         n_nominated_pods: saturate(committed.nominated.len()),
+        nominated_pods: Held::nominated(&committed),
         assumed_pods: held.tell_commit(committed.assumed),
     };
     (response, held.undelivered)

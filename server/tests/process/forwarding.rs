@@ -8,16 +8,18 @@ use std::time::{Duration, Instant};
 use berth_proto::berth_v1::cluster_service_client::ClusterServiceClient;
 use berth_proto::berth_v1::decision::Outcome;
 use berth_proto::berth_v1::preemption_service_client::PreemptionServiceClient;
+use berth_proto::berth_v1::reserve_entry::Decision as Planned;
 use berth_proto::berth_v1::session_service_client::SessionServiceClient;
 use berth_proto::berth_v1::{
     ConfirmRequest, Decision, GetClusterRequest, ListAssumedRequest, PlaceBatchRequest, PlaceMode,
     PlaceRequest, PlaceResult, PlaceStreamRequest, PodKey, PreemptRequest, PreemptResponse,
-    ReleaseRequest, SessionServiceCommitRequest, SessionServiceCommitResponse,
-    SessionServiceOpenRequest, place_result,
+    ReleaseRequest, ReserveEntry, ReserveRequest, ReservedPod, SessionServiceCommitRequest,
+    SessionServiceCommitResponse, SessionServiceOpenRequest, place_result,
 };
 use berth_proto::core_v1;
 use berth_testing::etcd::Etcd;
 use berth_testing::ports::free_address;
+use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Request};
 use tonic_types::StatusExt as _;
 
@@ -41,8 +43,7 @@ async fn start(etcd: &Etcd, cluster: &str, name: &str) -> Replica {
         .args(["--cluster", cluster, "--etcd", &etcd.endpoints().join(",")])
         .args(["--replica-name", name, "--replica-address", &format!("http://{address}")]);
     let served = Served::start(&mut command);
-    let channel = tonic::transport::Channel::from_shared(served.url.clone()).unwrap();
-    Replica { client: Client::new(channel.connect_lazy()), served }
+    Replica { client: Client::new(channel(served.url.clone(), None)), served }
 }
 
 /// A pod that asks for nothing, so that there is always room for it.
@@ -330,24 +331,36 @@ status: {phase: Running, startTime: 2026-01-01T00:00:00Z}
     path.display().to_string()
 }
 
-/// Nominates a pod over a connection on which the server may send so many bytes of a response; by default many.
+/// Nominates a pod over a connection of this window.
 async fn nominate(
     url: String,
     name: String,
     window: impl Into<Option<u32>>,
 ) -> Result<PreemptResponse, tonic::Status> {
-    let mut pod = pod(&name);
-    pod.spec.as_mut().unwrap().priority = Some(10);
-    let request = PreemptRequest { pod: Some(pod), nominate: true, ..PreemptRequest::default() };
-    let endpoint = tonic::transport::Endpoint::from_shared(url).unwrap();
-    let channel = endpoint.initial_stream_window_size(window).connect_lazy();
-    let answer = PreemptionServiceClient::new(channel).preempt(request).await?;
-    Ok(answer.into_inner())
+    let pod = Some(urgent(&name));
+    let request = PreemptRequest { pod, nominate: true, ..PreemptRequest::default() };
+    let mut client = PreemptionServiceClient::new(channel(url, window));
+    Ok(client.preempt(request).await?.into_inner())
 }
 
-async fn n_pending(replica: &Replica) -> u32 {
+/// A connection on which the server may send so many bytes of a response; by default many.
+fn channel(url: String, window: impl Into<Option<u32>>) -> Channel {
+    let endpoint = Endpoint::from_shared(url).unwrap();
+    endpoint.initial_stream_window_size(window).connect_lazy()
+}
+
+/// A pod for which others are evicted.
+fn urgent(name: &str) -> core_v1::Pod {
+    let mut pod = pod(name);
+    pod.spec.as_mut().unwrap().priority = Some(10);
+    pod
+}
+
+/// Number of pods that are assumed or nominated.
+async fn n_promised(replica: &Replica) -> u32 {
     let mut client = ClusterServiceClient::connect(replica.served.url.clone()).await.unwrap();
-    client.get_cluster(GetClusterRequest::default()).await.unwrap().into_inner().n_pending_pods
+    let cluster = client.get_cluster(GetClusterRequest::default()).await.unwrap().into_inner();
+    cluster.n_assumed_pods + cluster.n_pending_pods
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -374,7 +387,7 @@ async fn a_nomination_ends_if_its_caller_is_gone_or_withdraws_it() {
         // Its caller cannot receive anything.
         let gone = tokio::spawn(nominate(url, format!("gone{n}"), 0));
         let at = &mut replicas[(n + 1) % N_SERVERS];
-        while n_pending(at).await < 2 {
+        while n_promised(at).await < 2 {
             assert!(Instant::now() < until, "nothing is nominated");
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
@@ -385,10 +398,108 @@ async fn a_nomination_ends_if_its_caller_is_gone_or_withdraws_it() {
         assert!(at.client.release(release.clone()).await.unwrap().into_inner().released);
         assert!(!at.client.release(release).await.unwrap().into_inner().released);
         for replica in &replicas {
-            while n_pending(replica).await > 0 {
-                assert!(Instant::now() < until, "{} are left", n_pending(replica).await);
+            while n_promised(replica).await > 0 {
+                assert!(Instant::now() < until, "{} are left", n_promised(replica).await);
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         }
+    }
+}
+
+/// Opens a session at a replica that assumes one pod and nominates another one; returns its id.
+async fn session_that_promises(replica: &mut Replica, name: &str) -> String {
+    let url = replica.served.url.clone();
+    let mut sessions = SessionServiceClient::connect(url.clone()).await.unwrap();
+    let opened = sessions.open(SessionServiceOpenRequest {}).await.unwrap().into_inner();
+    let session_id = opened.session_id;
+    let request = PlaceRequest {
+        pod: Some(Box::new(small(name))),
+        mode: PlaceMode::Assume.into(),
+        session_id: session_id.clone(),
+        ..PlaceRequest::default()
+    };
+    let placed = replica.client.place(request).await.unwrap().into_inner().decision.unwrap();
+    assert!(matches!(placed.outcome, Some(Outcome::Placement(_))), "{placed:?}");
+    let request = PreemptRequest {
+        pod: Some(urgent(&format!("{name}-urgent"))),
+        nominate: true,
+        session_id: session_id.clone(),
+        ..PreemptRequest::default()
+    };
+    let answer = PreemptionServiceClient::new(channel(url, None)).preempt(request).await.unwrap();
+    assert_eq!(answer.into_inner().post_filter.unwrap().nominated_node_name, "n0");
+    session_id
+}
+
+/// Makes a call again and again until it has promised two pods in all of the cluster, then leaves it without its response,
+/// and waits until nothing is promised at any replica.
+async fn leave_once_promised<T: Send + 'static, F>(
+    replicas: &[Replica],
+    mut call: impl FnMut() -> F,
+) where
+    F: Future<Output = Result<T, tonic::Status>> + Send + 'static,
+{
+    let until = Instant::now() + PATIENCE;
+    let mut calling = tokio::spawn(call());
+    while n_promised(&replicas[0]).await < 2 {
+        assert!(Instant::now() < until, "nothing is promised");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        if calling.is_finished() {
+            // No replica commits yet, or the session's own has not told the others where it is.
+            let status =
+                calling.await.unwrap().err().expect("a caller that cannot receive anything");
+            let info = status.get_details_error_info();
+            let is_lost = info.is_some_and(|it| it.reason == "SESSION_LOST");
+            assert!(is_lost || status.code() == Code::Unavailable, "{status:?}");
+            calling = tokio::spawn(call());
+        }
+    }
+    calling.abort();
+    for replica in replicas {
+        while n_promised(replica).await > 0 {
+            assert!(Instant::now() < until, "{} are left", n_promised(replica).await);
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_committed_ends_if_its_caller_is_gone() {
+    let Some(etcd) = Etcd::start(1, &[]) else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let cluster = full_cluster(directory.path());
+    let mut replicas = Vec::new();
+    for n in 0..N_SERVERS {
+        let mut replica = start(&etcd, &cluster, &format!("r{n}")).await;
+        listed(&mut replica.client).await;
+        replicas.push(replica);
+    }
+    for n in 0..2 * N_SERVERS {
+        // At the session's own replica first, then through another one.
+        let (home, at) = (n % N_SERVERS, (n + n / N_SERVERS) % N_SERVERS);
+        let session_id = session_that_promises(&mut replicas[home], &format!("s{n}")).await;
+        let url = replicas[at].served.url.clone();
+        leave_once_promised(&replicas, || {
+            let request =
+                SessionServiceCommitRequest { session_id: session_id.clone(), assume_ttl_ms: None };
+            let mut sessions = SessionServiceClient::new(channel(url.clone(), 0));
+            async move { sessions.commit(request).await }
+        })
+        .await;
+    }
+    for (n, replica) in replicas.iter().enumerate() {
+        let on_n0 = |pod| ReservedPod { pod: Some(pod), node_name: "n0".to_owned() };
+        let entry = |decision| ReserveEntry { decision: Some(decision) };
+        let entries = vec![
+            entry(Planned::Assume(on_n0(small(&format!("r{n}"))))),
+            entry(Planned::Nominate(on_n0(urgent(&format!("r{n}-urgent"))))),
+        ];
+        let url = replica.served.url.clone();
+        leave_once_promised(&replicas, || {
+            let request = ReserveRequest { entries: entries.clone(), assume_ttl_ms: None };
+            let mut client = Client::new(channel(url.clone(), 0));
+            async move { client.reserve(request).await }
+        })
+        .await;
     }
 }

@@ -152,7 +152,7 @@ impl Elsewhere {
             Some(Target::Named(name)) => match self.find(&name).await? {
                 Some(replica) => {
                     let body = Whole { data: Some(copy.data()), trailers: None };
-                    let relaying = self.relaying.clone().map(Relaying::in_session);
+                    let relaying = self.relaying.clone().and_then(Relaying::in_session);
                     let answered = self.once(&replica, Body::new(body), until, relaying).await;
                     answered.map(Sent::Answered)
                 }

@@ -66,6 +66,7 @@ fn reserve_now(
     let response = ReserveResponse {
         generation: reserved.generation.get(),
         n_nominated_pods: saturate(reserved.nominated.len()),
+        nominated_pods: Held::nominated(&reserved),
         assumed_pods: held.tell_commit(reserved.assumed),
     };
     Ok((response, held.undelivered))

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use berth_proto::berth_v1::decision::Outcome;
 use berth_proto::berth_v1::{
-    CommittedPod, Decision, NominationChange, PlaceBatchResponse, PlaceResponse, PlaceResult,
-    PlaceStreamResponse, PodKey, PreemptResponse, ReleaseRequest, ReserveResponse,
+    Decision, NominationChange, PlaceBatchResponse, PlaceResponse, PlaceResult,
+    PlaceStreamResponse, PreemptResponse, ReleaseRequest, ReserveResponse,
     SessionServiceCommitResponse, place_result,
 };
 use http::Response;
@@ -26,13 +26,12 @@ use tonic::body::Body;
 
 use super::PREFIX_BYTES;
 use crate::auth::Caller;
-use crate::clock;
-use crate::service::{Access, CallError, Deadline, Decider, Delivery, State, Undelivered};
+use crate::service::{Access, Delivery, State, Undelivered, unheard};
 
-/// Longest time for which the rest of a response is read whose caller is gone, and for which it is tried to release.
+/// Longest time for which the rest of a response is read whose caller is gone.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Pause before it is tried again.
-const PAUSE: Duration = Duration::from_millis(200);
+/// The method that commits a session.
+const COMMIT: &str = "/berth.v1.SessionService/Commit";
 
 /// How a response that may have reserved room is read, and how that room is released.
 #[derive(Clone)]
@@ -41,8 +40,8 @@ pub(super) struct Relaying {
     /// Where the changes are kept of the message that the transport gets next.
     delivery: Delivery,
     release: Arc<dyn Fn(Vec<ReleaseRequest>) + Send + Sync>,
-    /// Whether the call is in a session, whose nominations end with it; its assumptions have no tokens.
-    is_in_session: bool,
+    /// Whether the call commits a session.
+    is_commit: bool,
 }
 
 /// How the reservations and nominations of a response are read.
@@ -58,19 +57,15 @@ impl Relaying {
     ) -> Option<Relaying> {
         let reading = reading(path)?;
         let (state, access) = (state.clone(), Access::of_caller(caller.clone()));
-        let release = move |pods: Vec<ReleaseRequest>| {
-            if let Ok(runtime) = Handle::try_current() {
-                runtime.spawn(release(state.clone(), access.clone(), pods));
-            }
-        };
-        let delivery = delivery.clone();
-        let is_in_session = false;
-        Some(Relaying { reading, delivery, release: Arc::new(release), is_in_session })
+        let release = move |pods: Vec<ReleaseRequest>| unheard::release(&state, &access, pods);
+        let (delivery, is_commit) = (delivery.clone(), path == COMMIT);
+        Some(Relaying { reading, delivery, release: Arc::new(release), is_commit })
     }
 
-    /// Leaves nominations alone when a response does not reach its caller: those of a session end with it.
-    pub(super) fn in_session(self) -> Relaying {
-        Relaying { is_in_session: true, ..self }
+    /// The same for a call in a session of another replica: only its commit changes the live cluster. The rest ends with
+    /// the session.
+    pub(super) fn in_session(self) -> Option<Relaying> {
+        self.is_commit.then_some(self)
     }
 
     /// Makes a call go to its end; what it has reserved is released if nobody waits for it any more.
@@ -103,12 +98,14 @@ fn reading(path: &str) -> Option<Reading> {
         "/berth.v1.PlacementService/PlaceStream" => {
             |message| of_results(read::<PlaceStreamResponse>(message).results)
         }
-        "/berth.v1.PlacementService/Reserve" => {
-            |message| of_commit(read::<ReserveResponse>(message).assumed_pods)
-        }
-        "/berth.v1.SessionService/Commit" => {
-            |message| of_commit(read::<SessionServiceCommitResponse>(message).assumed_pods)
-        }
+        "/berth.v1.PlacementService/Reserve" => |message| {
+            let response = read::<ReserveResponse>(message);
+            unheard::commit(response.assumed_pods, response.nominated_pods)
+        },
+        COMMIT => |message| {
+            let response = read::<SessionServiceCommitResponse>(message);
+            unheard::commit(response.assumed_pods, response.nominated_pods)
+        },
         "/berth.v1.PreemptionService/Preempt" => {
             |message| of_preemption(read(message)).into_iter().collect()
         }
@@ -128,7 +125,7 @@ fn of_batch(PlaceBatchResponse { results, gang, .. }: PlaceBatchResponse) -> Vec
         place_result::Result::Decision(decision) => decision.pod,
         place_result::Result::Error(_) => None,
     };
-    let mut reserved: Vec<_> = nominated.filter_map(pod).map(nomination).collect();
+    let mut reserved: Vec<_> = nominated.filter_map(pod).map(unheard::nomination).collect();
     reserved.extend(of_results(results));
     reserved
 }
@@ -143,44 +140,13 @@ fn of_results(results: Vec<PlaceResult>) -> Vec<ReleaseRequest> {
 
 fn of_decision(decision: Decision) -> Option<ReleaseRequest> {
     let Some(Outcome::Placement(placement)) = decision.outcome else { return None };
-    let token = placement.assumption?.token;
-    Some(ReleaseRequest { pod: decision.pod, token, nomination: false })
+    unheard::reservation(decision.pod, placement.assumption.map(|it| it.token))
 }
 
 fn of_preemption(response: PreemptResponse) -> Option<ReleaseRequest> {
     let post_filter = response.post_filter.filter(|_| response.nomination_generation.is_some())?;
     let is_nominated = post_filter.nomination == NominationChange::Set as i32;
-    response.decision?.pod.filter(|_| is_nominated).map(nomination)
-}
-
-fn nomination(pod: PodKey) -> ReleaseRequest {
-    ReleaseRequest { pod: Some(pod), token: 0, nomination: true }
-}
-
-fn of_commit(pods: Vec<CommittedPod>) -> Vec<ReleaseRequest> {
-    let pod = |it: CommittedPod| {
-        Some(ReleaseRequest { pod: it.pod, token: it.assumption?.token, nomination: false })
-    };
-    pods.into_iter().filter_map(pod).collect()
-}
-
-/// Releases reservations whose caller has not heard of them.
-async fn release(state: Arc<State>, access: Access, pods: Vec<ReleaseRequest>) {
-    let (deadline, request_id) = (Deadline(None), None);
-    let decider = Decider { state: &state, access: &access, deadline, request_id };
-    let until = clock::now() + PATIENCE;
-    for request in pods {
-        loop {
-            let released = decider.release(request.clone()).await;
-            let is_final = !matches!(&released, Err(CallError::NotCommitter { .. }));
-            if is_final || clock::now() >= until {
-                let name = request.pod.as_ref().map_or("", |pod: &PodKey| &pod.name);
-                tracing::debug!(pod = name, ?released, "a response did not reach its caller");
-                break;
-            }
-            tokio::time::sleep(PAUSE).await;
-        }
-    }
+    response.decision?.pod.filter(|_| is_nominated).map(unheard::nomination)
 }
 
 /// The body of the response.
@@ -201,9 +167,6 @@ impl Relayed {
             let mut message = self.part.split_to(n_bytes);
             message.advance(PREFIX_BYTES);
             reserved.extend((self.relaying.reading)(&message));
-        }
-        if self.relaying.is_in_session {
-            reserved.retain(|it| !it.nomination);
         }
         reserved
     }
@@ -287,7 +250,7 @@ impl Rest {
 mod tests {
     use std::sync::Mutex;
 
-    use berth_proto::berth_v1::{Assumption, GangOutcome, Placement, PostFilter};
+    use berth_proto::berth_v1::{Assumption, GangOutcome, Placement, PodKey, PostFilter};
     use http_body_util::{BodyExt as _, StreamBody};
 
     use super::*;
@@ -322,7 +285,7 @@ mod tests {
             reading: reading("/berth.v1.PlacementService/PlaceStream").unwrap(),
             delivery: delivery.clone(),
             release: Arc::new(release),
-            is_in_session: false,
+            is_commit: false,
         };
         (relaying.relay(body), delivery, released)
     }
@@ -367,7 +330,7 @@ mod tests {
         };
         let read = |path: &str, message: &[u8]| reading(path).unwrap()(message);
         let found = read("/berth.v1.PlacementService/PlaceBatch", &batch.encode_to_vec());
-        assert_eq!(found, [nomination(pod("b"))]);
+        assert_eq!(found, [unheard::nomination(pod("b"))]);
         let preemption = |change: NominationChange, generation| PreemptResponse {
             decision: Some(decision("a")),
             post_filter: Some(PostFilter { nomination: change.into(), ..PostFilter::default() }),
@@ -375,7 +338,7 @@ mod tests {
             ..PreemptResponse::default()
         };
         for (response, expected) in [
-            (preemption(NominationChange::Set, Some(7)), vec![nomination(pod("a"))]),
+            (preemption(NominationChange::Set, Some(7)), vec![unheard::nomination(pod("a"))]),
             // An attempt that nominates nothing, and one that takes the nomination away.
             (preemption(NominationChange::Set, None), vec![]),
             (preemption(NominationChange::Clear, Some(7)), vec![]),
@@ -399,7 +362,7 @@ mod tests {
                     released.lock().unwrap().extend(pods.iter().map(|it| it.token));
                 })
             },
-            is_in_session: false,
+            is_commit: false,
         };
         let (go_on, wait) = oneshot::channel::<()>();
         let calling = async move {
