@@ -189,7 +189,7 @@ impl Call {
             RequestName { user, method: self.method.path, id }
         });
         let (state, limit) = (self.state.clone(), self.state.max_message_bytes(self.method));
-        let (delivery, share) = (self.delivery.clone(), self.method.share());
+        let (delivery, method) = (self.delivery.clone(), self.method);
         async move {
             let Some(name) = name else {
                 return match routes.call(request).await {
@@ -197,7 +197,7 @@ impl Call {
                     Err(never) => match never {},
                 };
             };
-            let changes = match share {
+            let changes = match method.share() {
                 Share::Reservations => true,
                 // Another server may keep reservations while this one grants.
                 Share::Grants => state.assumptions.are_made_here(),

@@ -1,10 +1,12 @@
 //! Replicas: what a server that shares its ledger with others knows of them, and how current that is.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
+use crate::clock;
 use crate::ledger::{Etcd, Replica, Revision, Role, Term};
 
 /// The replicas that share a ledger, as one of them sees them.
@@ -15,14 +17,35 @@ pub(crate) struct Replicas {
     decides: watch::Receiver<bool>,
     /// The last commit that the cluster has of those that others made.
     applied: watch::Sender<Revision>,
+    current: Current,
     view: Mutex<View>,
+}
+
+/// Time at which the cluster last had everything that was committed. Each response tells its age.
+#[derive(Debug)]
+struct Current {
+    began: Instant,
+    /// Milliseconds from the beginning to that time, plus one; 0 if it never had.
+    at_ms: AtomicU64,
+}
+
+impl Current {
+    fn note(&self, at: Instant) {
+        let at_ms = clock::as_millis(at.saturating_duration_since(self.began)) + 1;
+        // One figure, on which nothing else rests.
+        self.at_ms.fetch_max(at_ms, Ordering::Relaxed);
+    }
+
+    fn age(&self, now: Instant) -> Option<Duration> {
+        let at_ms = self.at_ms.load(Ordering::Relaxed).checked_sub(1)?;
+        let since = now.saturating_duration_since(self.began);
+        Some(since.saturating_sub(Duration::from_millis(at_ms)))
+    }
 }
 
 /// How current this replica's view is.
 #[derive(Debug, Default)]
 struct View {
-    /// Time at which the cluster last had everything that was committed.
-    current: Option<Instant>,
     /// The last commit that most of etcd's members knew at a time at which the cluster did not have it yet.
     awaited: Option<(Revision, Instant)>,
     /// What keeps this replica from its part.
@@ -31,7 +54,9 @@ struct View {
 
 impl Replicas {
     pub(crate) fn new(etcd: Arc<Etcd>, decides: watch::Receiver<bool>) -> Replicas {
-        Replicas { etcd, decides, applied: watch::Sender::default(), view: Mutex::default() }
+        let current = Current { began: clock::now(), at_ms: AtomicU64::new(0) };
+        let (applied, view) = (watch::Sender::default(), Mutex::default());
+        Replicas { etcd, decides, applied, current, view }
     }
 
     /// The ledger that they share.
@@ -101,9 +126,9 @@ impl Replicas {
             *applied = revision.max(*applied);
             is_news
         });
-        let mut view = self.view();
-        if let Some((_, at)) = view.awaited.take_if(|(awaited, _)| *awaited <= revision) {
-            view.current = view.current.max(Some(at));
+        let arrived = self.view().awaited.take_if(|(awaited, _)| *awaited <= revision);
+        if let Some((_, at)) = arrived {
+            self.current.note(at);
         }
     }
 
@@ -112,7 +137,10 @@ impl Replicas {
         let has_it = self.applied() >= last;
         let mut view = self.view();
         match has_it {
-            true => (view.current, view.awaited) = (view.current.max(Some(at)), None),
+            true => {
+                view.awaited = None;
+                self.current.note(at);
+            }
             false if view.awaited.is_none() => view.awaited = Some((last, at)),
             false => {}
         }
@@ -126,7 +154,7 @@ impl Replicas {
 
     /// Time since the cluster had everything that was committed; `None` if it never had.
     pub(crate) fn staleness(&self, now: Instant) -> Option<Duration> {
-        self.view().current.map(|at| now.saturating_duration_since(at))
+        self.current.age(now)
     }
 
     /// Records what keeps this replica from its part, or that nothing does any more.

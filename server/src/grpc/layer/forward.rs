@@ -30,6 +30,7 @@ use relayed::Relaying;
 pub(super) use share::Share;
 
 use super::idempotency::{PREFIX_BYTES, Whole, collect};
+use crate::auth::Caller;
 use crate::clock;
 use crate::grpc::call::Call;
 use crate::grpc::status::{COMMITTER, ELSEWHERE, REPLICA};
@@ -42,8 +43,9 @@ const GRPC_TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
 const PATIENCE: Duration = Duration::from_millis(800);
 /// Pause before it is sent again.
 const PAUSE: Duration = Duration::from_millis(20);
+const N_PASSED_ON: usize = 3;
 /// Headers of a call that the other replica gets.
-const PASSED_ON: [HeaderName; 3] = [
+const PASSED_ON: [HeaderName; N_PASSED_ON] = [
     HeaderName::from_static(crate::service::REQUEST_ID),
     HeaderName::from_static("traceparent"),
     HeaderName::from_static("tracestate"),
@@ -66,30 +68,30 @@ pub(super) enum Sent {
 /// The way to other replicas.
 pub(super) struct Elsewhere {
     replicas: Arc<Replicas>,
-    /// Path and headers with which the call goes to the other replica.
-    path: Uri,
-    headers: HeaderMap,
+    path: &'static str,
+    caller: Arc<Caller>,
+    /// Those headers of the request that go to the other replica.
+    passed_on: [Option<HeaderValue>; N_PASSED_ON],
+    delivery: Delivery,
     /// Whether another replica has sent the call here.
     is_forwarded: bool,
     is_named: bool,
     are_made_here: bool,
-    /// Releases what a response has reserved whose caller does not receive it; `None` for a method that reserves nothing,
-    /// and for a named request, whose response can be fetched again.
-    relaying: Option<Relaying>,
     state: Arc<State>,
 }
 
 impl Elsewhere {
-    /// The way for a call; `None` where this replica decides, or there are no others.
+    /// The way for a call; `None` where this replica decides, or there are no others. Most calls are answered here after
+    /// all, so this does little.
     pub(super) fn of(call: &mut Call, request: &Request<Body>) -> Option<Elsewhere> {
+        let replicas = call.state.replicas.clone()?;
         let share = call.method.share();
-        if share == Share::SomeStreams && call.state.replicas.is_some() {
+        if share == Share::SomeStreams {
             // Its handler has its own way to know what was delivered.
             call.delivery = Delivery::watched();
         }
-        let (state, path) = (&call.state, call.method.path);
-        let caller = call.caller.as_ref().filter(|_| share != Share::Nothing)?;
-        let replicas = state.replicas.clone()?;
+        let state = &call.state;
+        let caller = call.caller.clone().filter(|_| share != Share::Nothing)?;
         let is_here = match share {
             // Grants rest on the records alone, which a replica can write as soon as it commits.
             Share::Grants => replicas.committer().is_none(),
@@ -100,28 +102,17 @@ impl Elsewhere {
         if is_here {
             return None;
         }
-        let mut headers = HeaderMap::new();
-        for name in PASSED_ON {
-            headers.extend(request.headers().get(&name).map(|value| (name, value.clone())));
-        }
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
-        headers.insert("te", HeaderValue::from_static("trailers"));
-        headers.insert(CALLER, encode_caller(caller)?);
-        headers.insert(FORWARDED_BY, replicas.name().parse().ok()?);
-        let is_forwarded = request.headers().contains_key(&FORWARDED_BY);
-        let is_named = headers.contains_key(crate::service::REQUEST_ID);
-        let relaying = Relaying::of(path, &call.delivery, state, caller).filter(|_| !is_named);
-        let path = Uri::from_static(path);
-        let (are_made_here, state) = (state.assumptions.are_made_here(), state.clone());
+        let headers = request.headers();
         Some(Elsewhere {
             replicas,
-            path,
-            headers,
-            is_forwarded,
-            is_named,
-            are_made_here,
-            relaying,
-            state,
+            path: call.method.path,
+            caller,
+            passed_on: PASSED_ON.map(|name| headers.get(name).cloned()),
+            delivery: call.delivery.clone(),
+            is_forwarded: headers.contains_key(&FORWARDED_BY),
+            is_named: headers.contains_key(crate::service::REQUEST_ID),
+            are_made_here: state.assumptions.are_made_here(),
+            state: state.clone(),
         })
     }
 
@@ -152,7 +143,7 @@ impl Elsewhere {
             Some(Target::Named(name)) => match self.find(&name).await? {
                 Some(replica) => {
                     let body = Whole { data: Some(copy.data()), trailers: None };
-                    let relaying = self.relaying.clone().and_then(Relaying::in_session);
+                    let relaying = self.relaying().and_then(Relaying::in_session);
                     let answered = self.once(&replica, Body::new(body), until, relaying).await;
                     answered.map(Sent::Answered)
                 }
@@ -173,7 +164,7 @@ impl Elsewhere {
             let body = Whole { data: Some(data.clone()), trailers: None };
             let (answered, is_safe) = match self.replicas.committer() {
                 Some(replica) => (
-                    self.once(&replica, Body::new(body), until, self.relaying.clone()).await,
+                    self.once(&replica, Body::new(body), until, self.relaying()).await,
                     self.is_named,
                 ),
                 None => (Err(self.unanswered()), self.is_named || self.replicas.is_to_commit()),
@@ -199,9 +190,31 @@ impl Elsewhere {
             Target::Named(name) => self.find(name).await?,
         };
         match replica {
-            Some(replica) => self.once(&replica, body, until, self.relaying.clone()).await,
+            Some(replica) => self.once(&replica, body, until, self.relaying()).await,
             None => Err(self.unanswered()),
         }
+    }
+
+    /// Headers with which the call goes to the other replica; `None` for a name that cannot be one's value.
+    fn headers(&self) -> Option<HeaderMap> {
+        let mut headers = HeaderMap::new();
+        for (name, value) in PASSED_ON.into_iter().zip(&self.passed_on) {
+            headers.extend(value.clone().map(|value| (name, value)));
+        }
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+        headers.insert("te", HeaderValue::from_static("trailers"));
+        headers.insert(CALLER, encode_caller(&self.caller)?);
+        headers.insert(FORWARDED_BY, self.replicas.name().parse().ok()?);
+        Some(headers)
+    }
+
+    /// Releases what a response has reserved whose caller does not receive it; `None` for a method that reserves nothing,
+    /// and for a named request, whose response can be fetched again.
+    fn relaying(&self) -> Option<Relaying> {
+        if self.is_named {
+            return None;
+        }
+        Relaying::of(self.path, &self.delivery, &self.state, &self.caller)
     }
 
     async fn find(&self, name: &str) -> Result<Option<Replica>, CallError> {
@@ -225,8 +238,8 @@ impl Elsewhere {
         })?;
         let mut request = Request::new(body);
         *request.method_mut() = Verb::POST;
-        *request.uri_mut() = self.path.clone();
-        request.headers_mut().clone_from(&self.headers);
+        *request.uri_mut() = Uri::from_static(self.path);
+        *request.headers_mut() = self.headers().ok_or(CallError::Broken)?;
         if let Some(left) = until.map(|until| until.saturating_duration_since(clock::now())) {
             request.headers_mut().extend(grpc_timeout(left).map(|it| (GRPC_TIMEOUT, it)));
         }
