@@ -75,9 +75,19 @@ impl Service<Request<Body>> for CallService {
         let scope = call.span.as_ref().map(Span::scope);
         let user = call.user();
         if let Some(elsewhere) = elsewhere {
-            let answering =
-                call.elsewhere(elsewhere, self.routes.clone(), (request, asked), allowed);
-            return carried(scope, user.carry(answering));
+            let (routes, asked) = (self.routes.clone(), (request, asked));
+            // A future for each, so that the most frequent one is small.
+            return match call.method.share() {
+                Share::Reservations | Share::Grants => {
+                    carried(scope, user.carry(call.there(elsewhere, routes, asked, allowed)))
+                }
+                Share::SomeStreams => {
+                    carried(scope, user.carry(call.stream(elsewhere, routes, asked, allowed)))
+                }
+                Share::SomeRequests | Share::Nothing => {
+                    carried(scope, user.carry(call.here_first(elsewhere, routes, asked, allowed)))
+                }
+            };
         }
         if call.is_named() {
             let answering = call.once(self.routes.clone(), (request, asked), allowed);
@@ -223,64 +233,89 @@ impl Call {
         }
     }
 
-    /// Handles a request that another replica may have to decide.
-    async fn elsewhere(
+    /// Sends a request on that another replica has to decide. That one audits it.
+    async fn there(
         mut self,
         elsewhere: Elsewhere,
         routes: Routes,
         (request, asked): (Request<Body>, Option<HeaderValue>),
         allowed: Result<(), CallError>,
     ) -> Result<Response<CallBody>, Infallible> {
-        let share = self.method.share();
-        // The replica that decides audits it.
-        let is_for_other = matches!(share, Share::Reservations | Share::Grants);
-        let entered = allowed.and_then(|()| match is_for_other {
-            true => self.admit(),
-            false => self.enter(),
-        });
-        if let Err(error) = entered {
+        if let Err(error) = allowed.and_then(|()| self.admit()) {
             return Ok(self.refuse(error));
         }
         if let Err(error) = self.await_revision(asked).await {
             return Ok(self.refuse(error));
         }
         let (until, limit) = (self.until, self.state.max_message_bytes(self.method));
-        let answered = match share {
-            Share::Reservations | Share::Grants => {
-                // Not a shared reference, which no other thread could take.
-                let call = &mut self;
-                let (parts, body) = request.into_parts();
-                let answering = async move {
-                    match elsewhere.call(body, limit, until).await? {
-                        Sent::Answered(response) => Ok(response),
-                        Sent::Here(data) => {
-                            call.begin_audit()?;
-                            call.answer_once(routes, whole(parts, data)).await
-                        }
-                    }
-                };
-                within(until, answering).await
-            }
-            Share::SomeStreams => {
-                let user = self.user();
-                let answering = user.carry(elsewhere.stream(routes, request, until));
-                // The body is not polled in the scope of the call.
-                Some(Ok(Elsewhere::coming(followed(answering))))
-            }
-            Share::SomeRequests | Share::Nothing => {
-                let (parts, body) = request.into_parts();
-                let (request, copy) = Elsewhere::copying(Request::from_parts(parts.clone(), body));
-                let call = &mut self;
-                let answering = call.answer_once(routes.clone(), request);
-                let answering = async move {
-                    match elsewhere.instead_of(answering.await?, &copy, until).await? {
-                        Sent::Answered(response) => Ok(response),
-                        Sent::Here(data) => call.answer_once(routes, whole(parts, data)).await,
-                    }
-                };
-                within(until, answering).await
+        // Not a shared reference, which no other thread could take.
+        let call = &mut self;
+        let (parts, body) = request.into_parts();
+        let answering = async move {
+            match elsewhere.call(body, limit, until).await? {
+                Sent::Answered(response) => Ok(response),
+                Sent::Here(data) => {
+                    call.begin_audit()?;
+                    call.answer_once(routes, whole(parts, data)).await
+                }
             }
         };
+        let answered = within(until, answering).await;
+        Ok(self.finish(answered))
+    }
+
+    /// Handles a stream that another replica may have to answer, as its first request says.
+    async fn stream(
+        mut self,
+        elsewhere: Elsewhere,
+        routes: Routes,
+        (request, asked): (Request<Body>, Option<HeaderValue>),
+        allowed: Result<(), CallError>,
+    ) -> Result<Response<CallBody>, Infallible> {
+        if let Err(error) = allowed.and_then(|()| self.enter()) {
+            return Ok(self.refuse(error));
+        }
+        if let Err(error) = self.await_revision(asked).await {
+            return Ok(self.refuse(error));
+        }
+        let answering = self.user().carry(elsewhere.stream(routes, request, self.until));
+        // The body is not polled in the scope of the call.
+        let response = Elsewhere::coming(followed(answering));
+        Ok(self.answer(response))
+    }
+
+    /// Handles a request that its handler may find to be for another replica.
+    async fn here_first(
+        mut self,
+        elsewhere: Elsewhere,
+        routes: Routes,
+        (request, asked): (Request<Body>, Option<HeaderValue>),
+        allowed: Result<(), CallError>,
+    ) -> Result<Response<CallBody>, Infallible> {
+        if let Err(error) = allowed.and_then(|()| self.enter()) {
+            return Ok(self.refuse(error));
+        }
+        if asked.is_some()
+            && let Err(error) = self.await_revision(asked).await
+        {
+            return Ok(self.refuse(error));
+        }
+        let until = self.until;
+        let (parts, body) = request.into_parts();
+        let (request, copy) = Elsewhere::copying(Request::from_parts(parts.clone(), body));
+        let answered = within(until, self.answer_once(routes.clone(), request)).await;
+        let response = match answered {
+            Some(Ok(response)) if Elsewhere::is_for_other(&response) => response,
+            answered => return Ok(self.finish(answered)),
+        };
+        let call = &mut self;
+        let answering = Box::pin(async move {
+            match elsewhere.instead_of(response, &copy, until).await? {
+                Sent::Answered(response) => Ok(response),
+                Sent::Here(data) => call.answer_once(routes, whole(parts, data)).await,
+            }
+        });
+        let answered = within(until, answering).await;
         Ok(self.finish(answered))
     }
 

@@ -130,6 +130,11 @@ impl Elsewhere {
         self.to_committer(message.data, until).await
     }
 
+    /// Whether a response says that the call is for another replica.
+    pub(super) fn is_for_other(response: &Response<Body>) -> bool {
+        response.headers().contains_key(ELSEWHERE)
+    }
+
     /// Sends the message of a copy on, if the handler has found that another replica decides; otherwise the response stays.
     pub(super) async fn instead_of(
         &self,
