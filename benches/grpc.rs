@@ -6,7 +6,8 @@
 //!
 //! `cargo bench -p berth-benches --bench grpc` runs all; the arguments `-- calls 5000` make only 5,000 calls of
 //! `Place`, for a profiler, and `-- empty 5000` the same number of calls of the empty handler; `-- stream 50000` and
-//! `-- entries 50000` place so many pods in streams, and as entries of batches.
+//! `-- entries 50000` place so many pods in streams, and as entries of batches. `-- journal` compares a server that
+//! writes a journal with one that does not.
 
 use std::net::SocketAddr;
 use std::process::ExitCode;
@@ -25,7 +26,7 @@ use berth_proto::berth_v1::{
     PlaceRequest, PlaceResponse, PlaceStreamRequest, PlaceStreamResponse, ReleaseRequest,
     ReleaseResponse, ReserveRequest, ReserveResponse,
 };
-use berth_server::runtime::{ServerOptions, transport};
+use berth_server::runtime::{JournalOptions, ServerOptions, transport};
 use tokio_stream::Empty;
 use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status, Streaming};
@@ -85,6 +86,7 @@ async fn measure(arguments: &[String]) -> Result<(), Failure> {
             };
             load(client, LoadSpec { limit, ..spec }).await?;
         }
+        [what] if what == "journal" => journal(&place).await?,
         _ => figures(&place, &empty).await?,
     }
     server.shutdown().await;
@@ -116,6 +118,45 @@ async fn figures(place: &Client, empty: &Client) -> Result<(), Failure> {
         &format!("{STREAM_CHUNK} entries a call"),
         &load(place, entries()).await?,
     );
+    Ok(())
+}
+
+/// The rates of a server that records everything, beside those of one that does not.
+async fn journal(place: &Client) -> Result<(), Failure> {
+    let folder = tempfile::tempdir()?;
+    let journal = JournalOptions {
+        directory: folder.path().to_owned(),
+        max_bytes: 1 << 30,
+        max_age: Duration::from_secs(3_600),
+    };
+    let options = ServerOptions { journal: Some(journal), ..ServerOptions::default() };
+    let server = served::start(options).await?;
+    let recorded = connect(server.grpc_address()).await?;
+    let replicas = LoadSpec { batch_size: REPLICAS, replicas: 5_000, ..entries() };
+    let kinds = [
+        ("Place", unary()),
+        ("PlaceStream", stream()),
+        ("PlaceBatch of entries", entries()),
+        ("PlaceBatch of replicas", replicas),
+    ];
+    for (what, spec) in kinds {
+        let mut ratios = Vec::new();
+        let mut rates = Vec::new();
+        for _ in 0..N_ROUNDS {
+            let spec = LoadSpec { limit: Limit::Duration(ROUND), ..spec.clone() };
+            let without = load(place, spec.clone()).await?.decisions_per_second;
+            let with = load(&recorded, spec).await?.decisions_per_second;
+            ratios.push(with / without);
+            rates.push(with);
+        }
+        let (ratio, rate) = (median(ratios), median(rates));
+        let text = format!(
+            "{rate:.0} placements/s with a journal, {:.1} % of those without",
+            ratio * 100.0
+        );
+        say(what, &text, "≥ 95 %", ratio >= 0.95);
+    }
+    server.shutdown().await;
     Ok(())
 }
 

@@ -1,12 +1,18 @@
 //! Cluster: the single writer and the snapshot it publishes. Callers share one `Arc<Cluster>`; readers never wait.
 
+pub(crate) mod change;
 pub(crate) mod delta;
-pub(crate) mod batch;
+pub(crate) mod batch_request;
+mod batch;
 mod gang;
 pub(crate) mod fork;
 mod session;
 pub(crate) mod sighting;
+pub(crate) mod history;
+pub(crate) mod observer;
+pub(crate) mod recollection;
 mod record;
+pub(crate) mod reservation;
 pub(crate) mod commit;
 pub(crate) mod extender;
 pub(crate) mod release;
@@ -26,7 +32,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use berth_proto::{Time, core_v1, resource_v1};
 use imbl::OrdSet;
-use rustc_hash::FxHashSet;
 
 use crate::devices::claims::named_claims;
 use crate::devices::hint;
@@ -50,8 +55,10 @@ use crate::preempt::outcome::{CandidateList, PostFilter, Preemption};
 use crate::preempt::request::PreemptRequest;
 use crate::snapshot::draft::Draft;
 use crate::snapshot::{AssumptionStamp, Generation, Snapshot};
-use delta::{Applied, ClusterState, Delta, RejectedDelta};
+use change::Change;
+use delta::{Applied, ClusterState, Delta};
 use fork::Fork;
+use observer::{Attempt, Observer};
 use publish::Published;
 use step::Step;
 use writer::Writer;
@@ -67,6 +74,7 @@ pub struct Cluster {
     memo: Memo,
     /// The snapshot that this was forked from; `None` for a cluster that is no fork.
     base: Option<Arc<Snapshot>>,
+    observer: Option<Arc<dyn Observer>>,
 }
 
 /// Number of commits tried against a published snapshot before the pod is decided under the writer's lock.
@@ -78,8 +86,25 @@ impl Cluster {
         Cluster::with_kernels(Kernels::detect())
     }
 
+    /// An empty cluster of which `observer` is told everything. Every object keeps its encoding, so that it can be
+    /// written down.
+    pub fn observed_by(observer: Arc<dyn Observer>) -> Cluster {
+        Cluster::of_model(Kernels::detect(), Arc::new(Model::keeping_objects()))
+            .watched_by(observer)
+    }
+
     pub(crate) fn with_kernels(kernels: Kernels) -> Cluster {
-        let model = Arc::new(Model::new());
+        Cluster::of_model(kernels, Arc::new(Model::new()))
+    }
+
+    fn watched_by(mut self, observer: Arc<dyn Observer>) -> Cluster {
+        let writer = self.writer.into_inner().unwrap_or_else(PoisonError::into_inner);
+        self.writer = Mutex::new(writer.watched_by(observer.clone()));
+        self.observer = Some(observer);
+        self
+    }
+
+    fn of_model(kernels: Kernels, model: Arc<Model>) -> Cluster {
         let versions = Arc::new(AtomicU64::new(1));
         let snapshot = Snapshot::empty(model.clone());
         Cluster {
@@ -88,6 +113,7 @@ impl Cluster {
             published: Published::new(snapshot),
             memo: Memo::default(),
             base: None,
+            observer: None,
             versions,
             model,
         }
@@ -158,7 +184,8 @@ impl Cluster {
         });
         let mut rejected = Vec::new();
         for (index, delta) in deltas.into_iter().enumerate() {
-            apply_one(&mut writer, index, delta, &mut rejected);
+            writer.note(|| Change::Delta(delta.clone()));
+            writer.apply_one(index, delta, &mut rejected);
         }
         let generation = self.publish(&mut writer);
         if let Some((before, named)) = supposed {
@@ -172,34 +199,7 @@ impl Cluster {
     pub fn replace(&self, state: ClusterState) -> Applied {
         let mut writer = self.writer();
         let supposed = self.base.is_some().then(|| writer.draft.snapshot.clone());
-        writer.clear_contradictions();
-        let mut rejected = Vec::new();
-        writer.forget_all_but(&state);
-        let ClusterState { nodes, objects, pods } = state;
-        let (mut seen_nodes, mut seen_objects, mut seen_pods) =
-            (FxHashSet::default(), FxHashSet::default(), FxHashSet::default());
-        let (n_nodes, n_objects) = (nodes.len(), objects.len());
-        for (index, node) in nodes.into_iter().enumerate() {
-            if seen_nodes.insert(node.facts().name.clone()) {
-                apply_one(&mut writer, index, Delta::UpsertNode(node), &mut rejected);
-            } else {
-                rejected.push(duplicate(index, &Delta::UpsertNode(node)));
-            }
-        }
-        for (index, object) in (n_nodes..).zip(objects) {
-            if seen_objects.insert(object.key().clone()) {
-                apply_one(&mut writer, index, Delta::UpsertObject(object), &mut rejected);
-            } else {
-                rejected.push(duplicate(index, &Delta::UpsertObject(object)));
-            }
-        }
-        for (index, pod) in (n_nodes + n_objects..).zip(pods) {
-            if seen_pods.insert(pod.key().clone()) {
-                apply_one(&mut writer, index, Delta::UpsertPod(pod), &mut rejected);
-            } else {
-                rejected.push(duplicate(index, &Delta::UpsertPod(pod)));
-            }
-        }
+        let rejected = writer.replace(state);
         let generation = self.publish(&mut writer);
         if let Some(before) = supposed {
             writer.suppose(&before, None);
@@ -209,7 +209,10 @@ impl Cluster {
 
     /// Decides for one pod; the cluster is not changed.
     pub fn place(&self, request: &PlaceRequest<'_>) -> Result<Decision, EngineError> {
-        Ok(self.decide(&self.snapshot(), request)?.decision)
+        let snapshot = self.snapshot();
+        let result = self.decide(&snapshot, request).map(|decided| decided.decision);
+        self.tell_placed(snapshot.generation, (request, false), &result);
+        result
     }
 
     /// Decides for one pod and commits: the pod takes its room at once (S-CCH-2).
@@ -220,23 +223,9 @@ impl Cluster {
     /// affinity that only one of them can have.
     pub fn assume(&self, request: &PlaceRequest<'_>) -> Result<Decision, EngineError> {
         check_uid(request.pod)?;
-        for _ in 0..OPTIMISTIC_TRIES {
-            let snapshot = self.snapshot();
-            let decided = self.decide(&snapshot, request)?;
-            let Some(step) = Step::of(request.pod, &decided) else { return Ok(decided.decision) };
-            let mut writer = self.writer();
-            check_not_placed(&writer, request.pod)?;
-            if step.changed(&snapshot, &writer.draft.snapshot).is_none() {
-                let stamp = AssumptionStamp::after(writer.draft.snapshot.generation);
-                writer.carry_out(step);
-                self.publish(&mut writer);
-                return Ok(as_assumed(decided.decision, stamp));
-            }
-        }
-        let mut writer = self.writer();
-        let decision = self.assume_next(&mut writer, request);
-        self.publish(&mut writer);
-        decision
+        let (generation, result) = self.decide_and_commit(request)?;
+        self.tell_placed(generation, (request, true), &result);
+        result
     }
 
     /// Decides for one pod and explains the decision in full; the cluster is not changed.
@@ -269,9 +258,14 @@ impl Cluster {
         let PreemptRequest { pod, policy, tie_break, now, .. } = *request;
         let place = PlaceRequest { pod, policy, tie_break, now };
         let mut plan = Plan::new(&snapshot, &place, self.kernels);
-        self.memo.with(&mut plan, |plan, evaluation| {
+        let result = self.memo.with(&mut plan, |plan, evaluation| {
             preempt::preempt(plan, evaluation, request, &self.versions)
-        })
+        });
+        if !matches!(result, Err(EngineError::Cancelled)) {
+            let result = result.as_ref();
+            self.tell(snapshot.generation, || Attempt::Preempt { request, result });
+        }
+        result
     }
 
     /// Runs an attempt like [`Cluster::preempt`]; returns every candidate, and why the other nodes are not candidates.
@@ -388,7 +382,7 @@ impl Cluster {
     /// began with, as it keeps the rest of the cluster.
     pub fn set_fenced(&self, node: &str, is_fenced: bool) -> bool {
         let mut writer = self.writer();
-        let is_changed = writer.draft.set_fenced(&node.into(), is_fenced);
+        let is_changed = writer.set_fenced(&node.into(), is_fenced);
         if is_changed {
             self.publish(&mut writer);
         }
@@ -401,10 +395,10 @@ impl Cluster {
         let fenced: OrdSet<Arc<str>> = nodes.into_iter().map(Arc::from).collect();
         let before = writer.draft.snapshot.fences.clone();
         for node in before.iter().filter(|node| !fenced.contains(*node)) {
-            writer.draft.set_fenced(node, false);
+            writer.set_fenced(node, false);
         }
         for node in fenced.iter().filter(|node| !before.contains(*node)) {
-            writer.draft.set_fenced(node, true);
+            writer.set_fenced(node, true);
         }
         let is_changed = before != fenced;
         if is_changed {
@@ -441,6 +435,38 @@ impl Cluster {
         self.memo.with(&mut plan, |plan, evaluation| place::decide(plan, evaluation, tie_break))
     }
 
+    /// Decides and commits; the result with the generation that it was decided on. Where the pod is on a node already, an
+    /// error, and nothing is decided.
+    fn decide_and_commit(
+        &self,
+        request: &PlaceRequest<'_>,
+    ) -> Result<(Generation, Result<Decision, EngineError>), EngineError> {
+        for _ in 0..OPTIMISTIC_TRIES {
+            let snapshot = self.snapshot();
+            let decided = match self.decide(&snapshot, request) {
+                Ok(decided) => decided,
+                Err(error) => return Ok((snapshot.generation, Err(error))),
+            };
+            let Some(step) = Step::of(request.pod, &decided) else {
+                return Ok((snapshot.generation, Ok(decided.decision)));
+            };
+            let mut writer = self.writer();
+            check_not_placed(&writer, request.pod)?;
+            if step.changed(&snapshot, &writer.draft.snapshot).is_none() {
+                let stamp = AssumptionStamp::after(writer.draft.snapshot.generation);
+                writer.carry_out(step);
+                self.publish(&mut writer);
+                return Ok((snapshot.generation, Ok(as_assumed(decided.decision, stamp))));
+            }
+        }
+        let mut writer = self.writer();
+        check_not_placed(&writer, request.pod)?;
+        let generation = writer.draft.snapshot.generation;
+        let result = self.assume_next(&mut writer, request);
+        self.publish(&mut writer);
+        Ok((generation, result))
+    }
+
     /// Decides on the writer's own state and commits, without publishing.
     fn assume_next(
         &self,
@@ -458,6 +484,23 @@ impl Cluster {
         Ok(as_assumed(decided.decision, stamp))
     }
 
+    /// Tells the observer, if there is one, of an attempt that was made on this generation.
+    fn tell<'a>(&self, generation: Generation, attempt: impl FnOnce() -> Attempt<'a>) {
+        if let Some(observer) = &self.observer {
+            observer.decided(generation, &attempt());
+        }
+    }
+
+    fn tell_placed(
+        &self,
+        generation: Generation,
+        (request, assumes): (&PlaceRequest<'_>, bool),
+        result: &Result<Decision, EngineError>,
+    ) {
+        let result = result.as_ref();
+        self.tell(generation, || Attempt::Place { request, assumes, result });
+    }
+
     /// Locks the writer. The lock is only held by code that finishes its change, so a poisoned lock is usable.
     fn writer(&self) -> MutexGuard<'_, Writer> {
         self.writer.lock().unwrap_or_else(PoisonError::into_inner)
@@ -467,6 +510,7 @@ impl Cluster {
         let snapshot = writer.snapshot();
         let generation = snapshot.generation;
         self.published.store(snapshot);
+        writer.tell(generation);
         generation
     }
 }
@@ -475,20 +519,6 @@ impl Default for Cluster {
     fn default() -> Cluster {
         Cluster::new()
     }
-}
-
-fn apply_one(writer: &mut Writer, index: usize, delta: Delta, rejected: &mut Vec<RejectedDelta>) {
-    // After compilation only a pod can be rejected; a copy of it is cheap to keep until then.
-    let pod = if let Delta::UpsertPod(pod) = &delta { Some(pod.clone()) } else { None };
-    if let Err(error) = writer.apply(delta) {
-        let object = pod.map_or_else(String::new, |pod| Delta::UpsertPod(pod).object());
-        rejected.push(RejectedDelta { index, object, error });
-    }
-}
-
-fn duplicate(index: usize, delta: &Delta) -> RejectedDelta {
-    let error = ModelError::new("metadata.name", "stands in the snapshot twice");
-    RejectedDelta { index, object: delta.object(), error }
 }
 
 /// Checks that the pod has a uid: an assumed pod is identified by it until a feed confirms the pod (S-CCH-1).

@@ -42,14 +42,18 @@ pub use admission::{
     admit_claim, admit_next, admit_pod,
 };
 pub use cluster::Cluster;
-pub use cluster::batch::{BatchOutcome, BatchRequest, Gang, GangOutcome, GangPreemption};
+pub use cluster::batch_request::{BatchOutcome, BatchRequest, Gang, GangOutcome, GangPreemption};
+pub use cluster::change::Change;
 pub use cluster::commit::{CommitError, Committed, CommittedPod, Planned};
 pub use cluster::delta::{Applied, ClusterState, Delta, RejectedDelta};
 pub use cluster::extender::{AssumeError, AssumedPod};
+pub use cluster::history::{Beginning, RedoError};
 pub use cluster::listing::PodListing;
+pub use cluster::observer::{Attempt, Observer};
+pub use cluster::recollection::{FreedPort, Recollection, SeenImage};
 pub use cluster::release::{GivenBack, PodStanding};
+pub use cluster::reservation::Reservation;
 pub use cluster::reserve::{ReserveError, ReserveRequest};
-pub use cluster::restore::Reservation;
 pub use cluster::sighting::{NodeSighting, PodSighting};
 pub use devices::hint::ClaimChange;
 pub use devices::pre_bind::{

@@ -53,6 +53,9 @@ pub(crate) use tables::Model;
 
 impl Model {
     pub(crate) fn compile_pod(&self, pod: &core_v1::Pod) -> Result<Pod, ModelError> {
+        if self.keeps_objects() {
+            return self.compile_kept_pod(pod, Source::Request);
+        }
         self.check_room()?;
         Pod::compile(pod, self)
     }

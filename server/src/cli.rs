@@ -29,6 +29,7 @@ pub mod place;
 pub mod pods;
 pub mod preempt;
 mod profiles;
+pub mod replay;
 pub mod rule;
 pub mod plugin;
 pub mod scale_in;
@@ -140,6 +141,8 @@ pub enum Command {
     Config(Box<config::ConfigArgs>),
     /// Replay recorded decisions, or run lifecycle examples, and compare
     Conformance(conformance::ConformanceArgs),
+    /// Make the decisions of a journal again, and compare
+    Replay(replay::ReplayArgs),
     /// Show what happens next to pods: phase, conditions, deletion, eviction
     ///
     /// Decides about objects as kubectl writes them, with no cluster and no server, or about pods of a cluster by name:
@@ -190,6 +193,7 @@ pub fn run(cli: Cli) -> Result<ExitCode, CliError> {
         Command::Lifecycle(args) => lifecycle::run(args),
         Command::Session(args) => block_on(None, session::run(args)),
         Command::Ledger(args) => block_on(None, ledger::run(args)),
+        Command::Replay(args) => replay::run(args),
         Command::Rule(args) => rule::run(&args),
         Command::Completions(args) => completions::run(&args, help::with_help(Cli::command())),
         Command::Man(args) => man::run(&args, help::with_help(Cli::command())),

@@ -10,6 +10,7 @@ pub mod etcd;
 pub mod expander;
 pub mod extender;
 pub mod file;
+pub mod journal;
 pub mod kube;
 pub mod limits;
 mod read;

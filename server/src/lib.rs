@@ -4,14 +4,14 @@
 //!
 //! ```text
 //! cli                                                commands
-//! in_process · config · conformance                  what commands use: a server without sockets, settings, recordings
+//! in_process · config · conformance · replay         what commands use: a server without sockets, settings, recordings
 //! runtime                                            start, drain, stop
 //! grpc · http                                        transports
 //! scheduler · extender                               callers of the service inside the server
 //! service                                            what Berth answers, whichever transport asks
 //! lifecycle · feed · expander · policy · apiserver   sources and rules of the service
 //! audit · admission · net · auth                     who calls, how much, over what
-//! ledger · replicas                                  what survives, and who decides it
+//! ledger · replicas · journal                        what survives, and who decides it
 //! document · telemetry · reload · escape · words     the ground, with clock, shutdown and critical_task
 //! ```
 //!
@@ -22,6 +22,7 @@ pub mod cli;
 pub mod in_process;
 pub mod config;
 pub mod conformance;
+mod replay;
 pub mod runtime;
 
 pub mod grpc;
@@ -43,6 +44,7 @@ pub mod net;
 pub mod auth;
 pub mod ledger;
 pub mod replicas;
+mod journal;
 
 pub mod document;
 pub mod telemetry;

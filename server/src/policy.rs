@@ -10,6 +10,7 @@ use crate::document::{ConfigError, Document, Problem};
 use berth_engine::{KubernetesVersion, Policy};
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 pub mod args;
 mod build;
@@ -29,6 +30,8 @@ use configuration::SchedulerConfiguration;
 pub struct Profiles {
     by_name: BTreeMap<String, Policy>,
     warnings: Vec<String>,
+    /// The text that they were read from; empty for default profiles.
+    text: Arc<str>,
 }
 
 impl Profiles {
@@ -36,13 +39,37 @@ impl Profiles {
     /// callers that do not log.
     pub fn load(path: &Path, kubernetes: KubernetesVersion) -> Result<Profiles, ConfigError> {
         let origin = path.display().to_string();
-        let (policies, vain) = read(&origin, &crate::document::read(path)?, kubernetes)?;
+        let text = crate::document::read(path)?;
+        Profiles::read(&origin, &text, kubernetes)
+    }
+
+    /// Reads the profiles of a text like [`Profiles::load`]; `origin` names it in errors and warnings.
+    ///
+    /// # Errors
+    /// Those of [`from_text`].
+    pub fn read(
+        origin: &str,
+        text: &str,
+        kubernetes: KubernetesVersion,
+    ) -> Result<Profiles, ConfigError> {
+        let (policies, vain) = read(origin, text, kubernetes)?;
         let warnings: Vec<String> =
             vain.iter().map(|problem| format!("`{origin}` {problem}")).collect();
         for warning in &warnings {
             tracing::warn!("{warning}");
         }
-        Ok(Profiles { warnings, ..Profiles::from(policies) })
+        Ok(Profiles { warnings, text: text.into(), ..Profiles::from(policies) })
+    }
+
+    /// The text that the profiles were read from; empty where none was.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The version of Kubernetes whose kube-scheduler all profiles follow.
+    pub fn kubernetes(&self) -> KubernetesVersion {
+        let first = self.by_name.values().next();
+        first.map(|policy| policy.spec().kubernetes_version).unwrap_or_default()
     }
 
     /// Fields that were accepted and have no effect in Berth, each as a sentence with file, line and field.
@@ -105,7 +132,7 @@ impl From<Vec<Policy>> for Profiles {
             .into_iter()
             .map(|policy| (policy.spec().scheduler_name.clone(), policy))
             .collect();
-        Profiles { by_name, warnings: Vec::new() }
+        Profiles { by_name, warnings: Vec::new(), text: Arc::default() }
     }
 }
 

@@ -29,8 +29,8 @@ use crate::http::{self, Calls};
 use crate::net::{accept, serve_http1};
 use crate::reload::Reloader;
 use crate::scheduler::{Scheduler, SchedulerOptions};
-use crate::service::State;
-pub use crate::service::{ForceDeletion, Limits, SessionLimits};
+pub use crate::service::{ForceDeletion, JournalOptions, Limits, SessionLimits};
+use crate::service::{Journal, State};
 pub use error::StartError;
 use ledger_upkeep::follow_fences;
 use open::{Opened, open};
@@ -41,6 +41,8 @@ use upkeep::{begin_restore, expire_assumptions, keep_up, report_health};
 
 /// Time limit for the last probes when everything else has ended.
 const HTTP_GRACE: Duration = Duration::from_secs(2);
+/// Time limit for writing the rest of the journal.
+const JOURNAL_GRACE: Duration = Duration::from_secs(5);
 /// Time limit for writing the last audit lines.
 const AUDIT_GRACE: Duration = Duration::from_secs(5);
 
@@ -238,6 +240,11 @@ impl Server {
         let state = self.state.clone();
         // The tracer has a few seconds to finish, and its outcome is irrelevant.
         drop(tokio::task::spawn_blocking(move || state.tracer.finish()).await);
+        let state = self.state.clone();
+        let recorded =
+            tokio::task::spawn_blocking(move || state.journal.iter().for_each(Journal::close));
+        // Whatever disk it is on, the end of the server does not wait for it any longer.
+        drop(tokio::time::timeout(JOURNAL_GRACE, recorded).await);
         drop(resigning.await);
         self.upkeep.abort();
         self.expiry.abort();

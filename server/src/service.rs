@@ -30,6 +30,7 @@ mod decider;
 mod delivery;
 pub(crate) mod unheard;
 mod session_table;
+pub(crate) mod recorder;
 pub(crate) mod response_cache;
 mod pool;
 
@@ -59,6 +60,8 @@ pub(crate) use error::CallError;
 pub use force_deletion::ForceDeletion;
 pub(crate) use held_bytes::HeldBytes;
 pub use limits::Limits;
+pub use recorder::JournalOptions;
+pub(crate) use recorder::{Header, Journal, Recorder};
 pub(crate) use replicas::Replicas;
 pub use session_table::SessionLimits;
 pub(crate) use state::State;

@@ -25,6 +25,7 @@ mod connection_counts;
 mod expander_counts;
 mod extender_counts;
 mod feed_counts;
+mod journal_counts;
 mod ledger_counts;
 mod placement_counts;
 mod preemption_counts;
@@ -52,6 +53,7 @@ pub use expander_counts::{ExpanderCounts, ExpanderOutcome, StrategyCounts};
 pub use extender_counts::{ExtenderCounts, ExtenderOutcome, ExtenderVerb};
 pub use feed_counts::{FeedCounts, FeedEvent, KindCounts};
 pub(crate) use gauge::count;
+pub use journal_counts::{JournalCounts, JournalGap};
 pub use ledger_counts::{CommitOutcome, LedgerCounts};
 pub(crate) use log::LogLimit;
 pub use log::{LogFormat, log_failure, start_logging};
@@ -118,6 +120,8 @@ groups! {
     feed: FeedCounts,
     /// The ledger.
     ledger: LedgerCounts,
+    /// The journal of decisions.
+    journal: JournalCounts,
     /// `berth schedule`.
     schedule: ScheduleCounts,
     /// Extender calls.

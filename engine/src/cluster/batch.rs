@@ -7,79 +7,14 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::Cluster;
+use super::batch_request::{BatchOutcome, BatchRequest};
 use super::fork::Fork;
+use super::observer::Attempt;
 use crate::error::EngineError;
 use crate::model::{Pod, PodKey};
 use crate::place::decision::{Decision, Outcome};
-use crate::plan::request::{PlaceRequest, TieBreak};
-use crate::policy::Policy;
-use crate::preempt::outcome::PostFilter;
-use crate::preempt::request::PreemptOptions;
-
-/// A request to place many pods under one policy.
-#[derive(Copy, Clone)]
-pub struct BatchRequest<'a> {
-    /// The pods, in the order of their arrival.
-    pub pods: &'a [Pod],
-    /// The profile to decide by.
-    pub policy: &'a Policy,
-    /// How ties between equal total scores are broken.
-    pub tie_break: TieBreak,
-    /// Whether the pods are assumed; otherwise the cluster is not changed.
-    pub assume: bool,
-    /// All-or-nothing placement; `None` where each pod is placed independently.
-    pub gang: Option<Gang>,
-    /// Called before each pod: once it returns true, the remaining pods get [`EngineError::Cancelled`], and a gang is
-    /// not placed.
-    pub cancelled: &'a dyn Fn() -> bool,
-    /// The present time, see [`PlaceRequest::now`](crate::PlaceRequest::now).
-    pub now: Option<i64>,
-}
-
-/// Options of an all-or-nothing placement.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub struct Gang {
-    /// Minimum number of pods that must get a node, or else none does; 0 means all of them.
-    pub min_count: usize,
-    /// Whether and how pods of lower priority are evicted for members that fit nowhere.
-    pub preempt: Option<PreemptOptions>,
-}
-
-/// Result of a batch.
-#[derive(Clone, Debug, PartialEq)]
-pub struct BatchOutcome {
-    /// One result for each pod, in the order of the request.
-    pub results: Vec<Result<Decision, EngineError>>,
-    /// Result of the gang; `None` for an independent batch.
-    pub gang: Option<GangOutcome>,
-}
-
-/// Result of a gang.
-///
-/// If the gang is not placed, its decisions show how far it got, and none of them takes effect. If it is placed, a
-/// member that has a node but is not assumed is nominated to it (S-PRE-21): first the caller has to evict the victims.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct GangOutcome {
-    /// Whether enough members got a node.
-    pub placed: bool,
-    /// Number of members that got a node.
-    pub n_placed: usize,
-    /// Members that got a node by evicting pods, in the order of decision. Empty where the gang is not placed: then no
-    /// pod is to be evicted for it.
-    pub preemptions: Vec<GangPreemption>,
-    /// Positions in the request of all members that are nominated to a node (in a dry run: would be), in the order of
-    /// decision. Empty where the gang is not placed.
-    pub nominated: Vec<usize>,
-}
-
-/// The pods that a member evicts.
-#[derive(Clone, Debug, PartialEq)]
-pub struct GangPreemption {
-    /// Position of the member in the request.
-    pub index: usize,
-    /// The member's node, its victims, and the nominations that it clears (S-PRE-24).
-    pub post_filter: PostFilter,
-}
+use crate::plan::request::PlaceRequest;
+use crate::snapshot::Generation;
 
 /// Number of pods that an independent batch decides before it releases the writer's lock.
 const HOLD: usize = 1024;
@@ -97,10 +32,24 @@ impl Cluster {
         }
     }
 
+    /// Tells the observer, if there is one, of the pods of a batch that were decided on this generation.
+    pub(super) fn tell_batch(
+        &self,
+        generation: Generation,
+        request: &BatchRequest<'_>,
+        positions: &[usize],
+        outcome: &BatchOutcome,
+    ) {
+        self.tell(generation, || Attempt::Batch { request, positions, outcome });
+    }
+
     fn assume_each(&self, request: &BatchRequest<'_>) -> BatchOutcome {
         let mut results = Results::of(request);
-        for hold in decision_order(request.pods).chunks(HOLD) {
+        let order = decision_order(request.pods);
+        let mut generations = Vec::with_capacity(order.len().div_ceil(HOLD));
+        for hold in order.chunks(HOLD) {
             let mut writer = self.writer();
+            generations.push(writer.draft.snapshot.generation);
             for &index in hold {
                 let BatchRequest { pods, policy, tie_break, now, .. } = *request;
                 let request = PlaceRequest { pod: &pods[index], policy, tie_break, now };
@@ -108,14 +57,19 @@ impl Cluster {
             }
             self.publish(&mut writer);
         }
-        results.outcome()
+        let outcome = results.outcome();
+        for (hold, generation) in order.chunks(HOLD).zip(generations) {
+            self.tell_batch(generation, request, hold, &outcome);
+        }
+        outcome
     }
 
     fn place_each(&self, request: &BatchRequest<'_>) -> BatchOutcome {
         let base = self.snapshot();
         let mut fork = Fork::of(&base, self.versions.clone(), &self.memo);
         let mut results = Results::of(request);
-        for index in decision_order(request.pods) {
+        let mut order = decision_order(request.pods);
+        for &index in &order {
             let BatchRequest { pods, policy, tie_break, now, .. } = *request;
             let pod = &pods[index];
             results.set_once(index, || {
@@ -125,7 +79,10 @@ impl Cluster {
                 Ok(decided.decision)
             });
         }
-        results.outcome()
+        let outcome = results.outcome();
+        order.sort_unstable();
+        self.tell_batch(base.generation, request, &order, &outcome);
+        outcome
     }
 }
 

@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use super::batch::{
-    BatchOutcome, BatchRequest, Gang, GangOutcome, GangPreemption, Results, decision_order, node_of,
-};
+use super::batch::{Results, decision_order, node_of};
+use super::batch_request::{BatchOutcome, BatchRequest, Gang, GangOutcome, GangPreemption};
 use super::fork::Fork;
 use super::step::Step;
 use super::writer::Writer;
@@ -17,12 +16,23 @@ use crate::place::decision::{Decision, Outcome};
 use crate::plan::request::PlaceRequest;
 use crate::preempt::outcome::{Candidate, PostFilter};
 use crate::preempt::request::{PreemptOptions, PreemptRequest};
-use crate::snapshot::{AssumptionStamp, Snapshot};
+use crate::snapshot::{AssumptionStamp, Generation, Snapshot};
 
 impl Cluster {
     /// Decides for a gang on the published snapshot; if its basis has changed when it is committed, decides again, and
     /// after a few tries under the writer's lock.
     pub(super) fn place_gang(&self, request: &BatchRequest<'_>, gang: Gang) -> BatchOutcome {
+        let (generation, outcome) = self.decide_gang(request, gang);
+        let is_cancelled = outcome.results.contains(&Err(EngineError::Cancelled));
+        if !is_cancelled {
+            let all: Vec<usize> = (0..request.pods.len()).collect();
+            self.tell_batch(generation, request, &all, &outcome);
+        }
+        outcome
+    }
+
+    /// The outcome of a gang, with the generation that it was decided on.
+    fn decide_gang(&self, request: &BatchRequest<'_>, gang: Gang) -> (Generation, BatchOutcome) {
         for _ in 0..OPTIMISTIC_TRIES {
             let (base, held) = {
                 let writer = self.writer();
@@ -30,18 +40,21 @@ impl Cluster {
             };
             let attempt = self.attempt_gang(&base, &held, request, gang);
             if !request.assume || !attempt.is_placed {
-                return attempt.outcome();
+                return (base.generation, attempt.outcome());
             }
             let mut writer = self.writer();
             if attempt.holds(&base, &writer) {
-                return self.commit_gang(&mut writer, attempt);
+                return (base.generation, self.commit_gang(&mut writer, attempt));
             }
         }
         let mut writer = self.writer();
         let base = writer.draft.snapshot.clone();
         let held = held(&writer, request.pods);
         let attempt = self.attempt_gang(&base, &held, request, gang);
-        if attempt.is_placed { self.commit_gang(&mut writer, attempt) } else { attempt.outcome() }
+        let is_placed = attempt.is_placed;
+        let outcome =
+            if is_placed { self.commit_gang(&mut writer, attempt) } else { attempt.outcome() };
+        (base.generation, outcome)
     }
 
     fn attempt_gang(

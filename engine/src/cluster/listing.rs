@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use super::Cluster;
+use super::change::Change;
+use super::recollection::Recollection;
 use crate::model::{Object, ObjectKind, Pod, PodKey};
 use crate::snapshot::Generation;
 
@@ -75,6 +77,7 @@ impl Cluster {
         }
         let mut writer = self.writer();
         writer.clear_contradictions();
+        writer.note(|| Change::Recalled(Recollection::Contradictions(0)));
         self.publish(&mut writer);
     }
 }

@@ -4,27 +4,13 @@ use std::sync::Arc;
 
 use super::Cluster;
 use super::extender::AssumeError;
+use super::reservation::Reservation;
 use super::step::Step;
 use super::writer::{Writer, check_range};
-use crate::model::device::assigned::AssignedDevices;
-use crate::model::volume::VolumeBindings;
 use crate::model::{Pod, PodKey};
 use crate::place::basis::Basis;
 use crate::snapshot::bindings::Bindings;
 use crate::snapshot::{AssumptionStamp, Snapshot};
-
-/// A pod that was assumed, and what its placement takes.
-#[derive(Clone, Debug)]
-pub struct Reservation {
-    /// The pod.
-    pub pod: Pod,
-    /// The node, which the cluster need not have yet.
-    pub node: Arc<str>,
-    /// Volume bindings of the pod's claims.
-    pub volumes: VolumeBindings,
-    /// Devices of the pod's claims.
-    pub devices: Option<Arc<AssignedDevices>>,
-}
 
 impl Cluster {
     /// Assumes pods on the nodes that they were assumed on before, in one generation, whether or not they fit there
@@ -108,6 +94,7 @@ mod tests {
 
     use super::*;
     use crate::cluster::delta::Delta;
+    use crate::model::volume::VolumeBindings;
 
     fn node(cluster: &Cluster, name: &str) -> Delta {
         let node = json!({"metadata": {"name": name}, "status": {"allocatable": {"cpu": "4", "pods": "9"}}});

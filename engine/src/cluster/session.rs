@@ -26,6 +26,7 @@ impl Cluster {
             writer: fork.into(),
             memo: Memo::default(),
             base: Some(base),
+            observer: None,
         }
     }
 

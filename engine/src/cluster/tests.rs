@@ -6,7 +6,7 @@ use std::sync::Arc;
 use berth_proto::{core_v1, policy_v1};
 
 use super::Cluster;
-use super::batch::{BatchOutcome, BatchRequest, Gang};
+use super::batch_request::{BatchOutcome, BatchRequest, Gang};
 use super::commit::CommitError;
 use super::delta::Delta;
 use crate::error::EngineError;

@@ -2,21 +2,25 @@
 //! in `pods`. Rules: S-CCH-1 to S-CCH-9.
 
 mod pods;
+mod recall;
+mod replace;
 
 use std::sync::Arc;
 
-use rustc_hash::{FxHashMap, FxHashSet};
-
-use super::delta::{ClusterState, Delta};
+use super::change::Change;
+use super::delta::Delta;
 use super::directory::Directory;
 use super::images::ImageRefresh;
-use super::known::{Known, KnownPods, PodPlace, is_confirmed, is_same};
+use super::known::{Known, KnownPods, PodPlace};
+use super::observer::{Observer, Watched};
 use super::step::Step;
 use crate::cluster::record::Session;
-use crate::model::{ModelError, Node, Object, ObjectKey, Pod, PodKey};
+use crate::model::intern::Symbol;
+use crate::model::{ModelError, Node, Object, Pod, PodKey};
 use crate::rows::NodeRow;
 use crate::snapshot::draft::Draft;
-use crate::snapshot::{Counts, Snapshot};
+use crate::snapshot::node_table::ImageState;
+use crate::snapshot::{Counts, Generation, Snapshot};
 
 /// The state that deltas are applied to. Its snapshots share everything that did not change in between.
 #[derive(Debug)]
@@ -29,6 +33,8 @@ pub(crate) struct Writer {
     images: ImageRefresh,
     /// Steps of a fork; `None` for a cluster that is no fork.
     pub(super) session: Option<Box<Session>>,
+    /// Set where an observer is told of each change; never for a fork.
+    watched: Option<Watched>,
 }
 
 #[derive(Copy, Clone, Debug)]
@@ -46,7 +52,13 @@ impl Writer {
             orphans: Directory::default(),
             images: ImageRefresh::default(),
             session: None,
+            watched: None,
         }
+    }
+
+    /// The writer with an observer, which is told of each change from here on.
+    pub(super) fn watched_by(self, observer: Arc<dyn Observer>) -> Writer {
+        Writer { watched: Some(Watched::by(observer)), ..self }
     }
 
     /// A writer for a fork: it knows all that this one knows, and has its own history from here on.
@@ -58,11 +70,18 @@ impl Writer {
             orphans: self.orphans.clone(),
             images: self.images.clone(),
             session: Some(Box::default()),
+            watched: None,
         }
     }
 
     /// Applies one delta; on an error nothing is changed.
     pub(crate) fn apply(&mut self, delta: Delta) -> Result<(), ModelError> {
+        self.note(|| Change::Delta(delta.clone()));
+        self.take_in(delta)
+    }
+
+    /// Applies one delta that the observer is told of already.
+    fn take_in(&mut self, delta: Delta) -> Result<(), ModelError> {
         match delta {
             Delta::UpsertNode(node) => self.upsert_node(&node),
             Delta::DeleteNode(name) => self.delete_node(&name),
@@ -99,56 +118,35 @@ impl Writer {
         }
     }
 
-    /// Removes everything that a feed once reported and that differs from or is missing in the new state; assumed pods
-    /// stay.
-    pub(crate) fn forget_all_but(&mut self, state: &ClusterState) {
-        let ClusterState { nodes, objects, pods } = state;
-        let kept: FxHashMap<&ObjectKey, &Object> =
-            objects.iter().rev().map(|object| (object.key(), object)).collect();
-        let is_kept = |known: &&Object| {
-            kept.get(known.key()).is_some_and(|object| {
-                object.facts() == known.facts()
-                    && object.resource_version() == known.resource_version()
-            })
-        };
-        let known = self.draft.snapshot.objects.iter();
-        let gone_objects: Vec<_> =
-            known.filter(|object| !is_kept(object)).map(|object| object.key().clone()).collect();
-        gone_objects.iter().for_each(|key| self.draft.delete_object(key));
-        let named: FxHashSet<&str> = nodes.iter().map(Node::name).collect();
-        let listed: FxHashMap<&PodKey, &Pod> = pods.iter().map(|pod| (pod.key(), pod)).collect();
-        let is_gone = |known: &Known<'_>| {
-            let listed = listed.get(known.pod.key()).filter(|pod| !pod.is_terminal());
-            !known.is_assumed() && !listed.is_some_and(|pod| is_same(pod, known))
-        };
-        let is_unnamed = |name: &&Arc<str>| !named.contains(&***name);
-        let mut gone_nodes: Vec<_> =
-            self.nodes.iter().map(|(name, _)| name).filter(is_unnamed).cloned().collect();
-        let known = self.pods.iter(&self.draft.snapshot).filter(is_gone);
-        let mut gone_pods: Vec<PodKey> = known.map(|known| known.pod.key().clone()).collect();
-        gone_pods.sort_unstable();
-        gone_nodes.sort_unstable();
-        for key in &gone_pods {
-            let listed = listed.get(key).filter(|pod| !pod.is_terminal());
-            let is_kept =
-                listed.zip(self.known(key)).is_some_and(|(pod, known)| is_confirmed(pod, &known));
-            let bindings = self.draft.release_bindings(key).filter(|_| is_kept);
-            let promise = listed.and_then(|pod| Some((pod, self.kept_promise(pod)?)));
-            self.forget(key);
-            if let Some(bindings) = bindings {
-                self.draft.restore_bindings(key, bindings);
-            }
-            if let Some((pod, node)) = promise {
-                self.draft.nominate(pod, &node);
-            }
+    /// Notes a change for the observer, if there is one.
+    pub(super) fn note(&mut self, change: impl FnOnce() -> Change) {
+        if let Some(watched) = &mut self.watched {
+            watched.note(change());
         }
-        gone_nodes.iter().for_each(|name| self.delete_node(name));
-        // Listed objects are accepted even with older resource versions.
-        self.nodes.for_each_mut(|known| known.resource_version = None);
+    }
+
+    /// Tells the observer, if there is one, what has led to this generation.
+    pub(super) fn tell(&mut self, generation: Generation) {
+        if let Some(watched) = &mut self.watched {
+            watched.tell(generation);
+        }
+    }
+
+    /// Fences a node or lifts its fence; returns whether that changes anything.
+    pub(super) fn set_fenced(&mut self, node: &Arc<str>, is_fenced: bool) -> bool {
+        let is_changed = self.draft.set_fenced(node, is_fenced);
+        if is_changed {
+            self.note(|| Change::Fenced { node: node.clone(), is_fenced });
+        }
+        is_changed
     }
 
     pub(crate) fn clear_contradictions(&mut self) {
-        self.counts().n_contradictions = 0;
+        self.set_contradictions(0);
+    }
+
+    pub(super) fn set_contradictions(&mut self, n: u64) {
+        self.counts().n_contradictions = n;
     }
 
     /// The node of a pod that has one, whether or not the cluster has the node.
@@ -160,6 +158,7 @@ impl Writer {
     /// Applies a decided step. A fork also records it.
     pub(crate) fn carry_out(&mut self, step: Step) {
         let was_pending = self.session.is_some() && self.known(step.pod()).is_some();
+        self.note(|| Change::of(&step));
         match &step {
             Step::Assume { pod, row, bindings, .. } => self.assume(pod, *row, bindings),
             Step::Nominate { pod, node, .. } => self.nominate(pod, node),
@@ -173,6 +172,48 @@ impl Writer {
     /// Every known pod, in arbitrary order.
     pub(super) fn known_pods(&self) -> impl Iterator<Item = Known<'_>> {
         self.pods.iter(&self.draft.snapshot)
+    }
+
+    /// The nodes in the order of their rows, with the newest resource versions that were seen of them.
+    pub(super) fn nodes_as_seen(&self) -> Vec<Node> {
+        let seen = |node: &Node| {
+            let known = self.nodes.get(&node.facts().name);
+            node.clone().seen_at(known.and_then(|known| known.resource_version))
+        };
+        self.nodes_by_row().map(|(_, node)| seen(node)).collect()
+    }
+
+    /// The nodes with their rows, in the order of these.
+    pub(super) fn nodes_by_row(&self) -> impl Iterator<Item = (NodeRow, &Node)> {
+        self.draft.snapshot.shards.iter().flat_map(|shard| {
+            let row =
+                |row| Some((NodeRow::new(shard.index, row), shard.nodes.nodes[row].as_ref()?));
+            shard.nodes.rows.iter().filter_map(row)
+        })
+    }
+
+    /// The pods on nodes that the cluster does not have: by the names of these, and then as they arrived.
+    pub(super) fn orphans_in_order(&self) -> Vec<&PodKey> {
+        let mut orphans: Vec<_> = self.orphans.iter().collect();
+        orphans.sort_unstable_by_key(|(node, _)| *node);
+        orphans.into_iter().flat_map(|(_, pods)| pods).collect()
+    }
+
+    /// Sets sizes of images, also in the entries of all nodes.
+    pub(super) fn recall_image_sizes(&mut self, sizes: Vec<(Symbol, i64)>) {
+        for (name, size_bytes) in sizes {
+            if let Some(state) = Arc::make_mut(&mut self.draft.snapshot.images).get_mut(&name) {
+                state.size_bytes = size_bytes;
+            }
+        }
+        let rows: Vec<NodeRow> = self.nodes_by_row().map(|(row, _)| row).collect();
+        rows.into_iter().for_each(|row| self.draft.refresh_images(row));
+    }
+
+    /// Sets the images of a row as its last change found them; its next change finds the newest.
+    pub(super) fn recall_images(&mut self, row: NodeRow, states: &[(Symbol, ImageState)]) {
+        self.images.forget(row);
+        self.draft.recall_images(row, states);
     }
 
     /// The names of all nodes, in arbitrary order.
@@ -200,9 +241,15 @@ impl Writer {
             (_, true) => self.forget(key),
             (_, false) => return,
         }
+        self.note(|| Change::TakenBack { pod: key.clone(), uid: uid.into() });
         if let Some(session) = &mut self.session {
             session.withdraw(key);
         }
+    }
+
+    /// Whether a pod is known only since Berth has nominated it.
+    pub(super) fn is_by_nomination(&self, key: &PodKey) -> bool {
+        self.pods.is_by_nomination(key)
     }
 
     /// Whether a step's effect still holds: later deltas may have undone it.

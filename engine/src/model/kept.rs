@@ -5,6 +5,7 @@
 //! difference from the first pod of its controller, which takes a fraction of its encoding; what requests brought is kept
 //! once for all pods that differ in name and uid only.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use berth_proto::core_v1;
@@ -65,6 +66,14 @@ impl KeptPod {
         KeptPod::Shared(known.intern(encoded, None, |_, encoded| (encoded, n_bytes)))
     }
 
+    /// The encoding, if others may have the same.
+    pub(crate) fn shared_encoding(&self) -> Option<&Arc<Box<[u8]>>> {
+        match self {
+            KeptPod::Shared(encoded) => Some(encoded),
+            KeptPod::Difference { .. } => None,
+        }
+    }
+
     /// Whether both are copies of one, without looking at what they are.
     pub(crate) fn is_the_same_as(&self, other: &KeptPod) -> bool {
         match (self, other) {
@@ -79,12 +88,17 @@ impl KeptPod {
 
     /// The object; `None` for bytes that are none, which are never kept.
     pub(crate) fn decode(&self) -> Option<core_v1::Pod> {
+        core_v1::Pod::decode(self.encoded()?.as_ref()).ok()
+    }
+
+    /// The object's encoding; `None` for bytes that are none, which are never kept.
+    pub(crate) fn encoded(&self) -> Option<Cow<'_, [u8]>> {
         match self {
             KeptPod::Difference { pattern, difference } => {
                 let encoded = block::decompress_size_prepended_with_dict(difference, pattern);
-                core_v1::Pod::decode(encoded.ok()?.as_slice()).ok()
+                encoded.ok().map(Cow::Owned)
             }
-            KeptPod::Shared(encoded) => core_v1::Pod::decode(&***encoded).ok(),
+            KeptPod::Shared(encoded) => Some(Cow::Borrowed(encoded)),
         }
     }
 }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use berth_proto::meta_v1;
+use prost::Message as _;
 
 use super::intern::Symbol;
 use super::kinds::object_kinds;
@@ -65,6 +66,11 @@ macro_rules! kinds {
             /// The kind of the object.
             pub fn kind(self) -> ObjectKind {
                 match self { $(WireObject::$kind(_) => ObjectKind::$kind,)+ }
+            }
+
+            /// The object's encoding.
+            pub(crate) fn encode_to_vec(self) -> Vec<u8> {
+                match self { $(WireObject::$kind(object) => object.encode_to_vec(),)+ }
             }
 
             /// The object's metadata, if any.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use berth_proto::meta_v1::ObjectMeta;
 use berth_proto::{Time, core_v1};
+use prost::Message as _;
 
 use super::Model;
 use super::ModelError;
@@ -44,6 +45,8 @@ impl NodeDifference {
 pub struct Node {
     facts: Arc<NodeFacts>,
     resource_version: Option<u64>,
+    /// The encoded object; `None` where it is not kept.
+    encoded: Option<Arc<[u8]>>,
     /// Holds the names that only this node brought; `None` where all are kept.
     _lease: Option<Arc<Lease>>,
 }
@@ -219,7 +222,13 @@ impl Node {
             contact: ContactFacts::of(node),
         });
         let resource_version = metadata.resource_version.parse().ok();
-        Ok(Node { facts, resource_version, _lease: names.lease() })
+        let encoded = model.keeps_objects().then(|| node.encode_to_vec().into());
+        Ok(Node { facts, resource_version, encoded, _lease: names.lease() })
+    }
+
+    /// The encoded object. `None` where it is not kept: see [`Cluster::observed_by`](crate::Cluster::observed_by).
+    pub fn encoded(&self) -> Option<&Arc<[u8]>> {
+        self.encoded.as_ref()
     }
 
     /// `metadata.name`.
@@ -284,6 +293,11 @@ impl Node {
         let mut facts = (*self.facts).clone();
         change(&mut facts);
         Node { facts: Arc::new(facts), ..self.clone() }
+    }
+
+    /// The node, seen at this resource version.
+    pub(crate) fn seen_at(self, resource_version: Option<u64>) -> Node {
+        Node { resource_version, ..self }
     }
 
     pub(crate) fn facts(&self) -> &NodeFacts {

@@ -16,6 +16,8 @@ pub struct Object {
     key: ObjectKey,
     resource_version: Option<u64>,
     facts: ObjectFacts,
+    /// The encoded object; `None` where it is not kept.
+    encoded: Option<Arc<[u8]>>,
     /// Holds the names that only this object brought; `None` where all are kept.
     _lease: Option<Arc<Lease>>,
 }
@@ -72,12 +74,18 @@ impl Object {
         }
         let facts = ObjectFacts::compile(object, metadata, &key, model)?;
         let resource_version = metadata.resource_version.parse().ok();
-        Ok(Object { key, resource_version, facts, _lease: model.names().lease() })
+        let encoded = model.keeps_objects().then(|| object.encode_to_vec().into());
+        Ok(Object { key, resource_version, facts, encoded, _lease: model.names().lease() })
     }
 
     /// An object like this one with another key, and with facts that follow from the key.
     pub(crate) fn copied(&self, key: ObjectKey, facts: ObjectFacts) -> Object {
-        Object { key, facts, ..self.clone() }
+        Object { key, facts, encoded: None, ..self.clone() }
+    }
+
+    /// The encoded object. `None` where it is not kept: see [`Cluster::observed_by`](crate::Cluster::observed_by).
+    pub fn encoded(&self) -> Option<&Arc<[u8]>> {
+        self.encoded.as_ref()
     }
 
     /// Kind, namespace and name.

@@ -1,5 +1,6 @@
 //! Facts of a pod: its identity, its node, and its shape.
 
+use std::borrow::Cow;
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
@@ -171,6 +172,22 @@ impl Pod {
             pod.spec.get_or_insert_default().node_name = node.to_string();
         }
         Some(pod)
+    }
+
+    /// The encoding of what the pod's object has besides its name, its uid and its node. `None` where it is not kept.
+    pub fn encoded(&self) -> Option<Cow<'_, [u8]>> {
+        self.0.kept.as_ref()?.encoded()
+    }
+
+    /// The encoding that pods of requests share where they differ in name and uid only. `None` for other pods, and where
+    /// it is not kept.
+    pub fn shared_encoding(&self) -> Option<&Arc<Box<[u8]>>> {
+        self.0.kept.as_ref()?.shared_encoding()
+    }
+
+    /// Whether a feed has reported the pod's object.
+    pub fn is_reported(&self) -> bool {
+        self.0.is_reported
     }
 
     /// Whether both have one object, except for their names and uids: replicas of a template, and pods of requests that

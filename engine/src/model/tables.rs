@@ -18,6 +18,8 @@ use super::shape::ShapeTable;
 pub(crate) struct Model {
     names: Interner,
     tables: Arc<Tables>,
+    /// Whether every compiled object keeps what it was compiled from.
+    keeps_objects: bool,
 }
 
 #[derive(Debug, Default)]
@@ -34,12 +36,21 @@ struct Tables {
 
 impl Model {
     pub(crate) fn new() -> Model {
-        Model { names: Interner::new(), tables: Arc::default() }
+        Model { names: Interner::new(), tables: Arc::default(), keeps_objects: false }
+    }
+
+    /// Tables for a cluster of which every object can be written down: each keeps what it was compiled from.
+    pub(crate) fn keeping_objects() -> Model {
+        Model { keeps_objects: true, ..Model::new() }
+    }
+
+    pub(crate) fn keeps_objects(&self) -> bool {
+        self.keeps_objects
     }
 
     /// A view of these tables that lends names to what is compiled with it.
     pub(crate) fn lending(&self) -> Model {
-        Model { names: self.names.lending(), tables: self.tables.clone() }
+        Model { names: self.names.lending(), ..self.clone() }
     }
 
     pub(crate) fn names(&self) -> &Interner {

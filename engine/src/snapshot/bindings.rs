@@ -29,7 +29,7 @@ pub(crate) struct Released {
 /// The facts of devices assigned to a pod's claims.
 pub(super) fn assumed_claims(
     (pod, uid): (&PodKey, &Arc<str>),
-    devices: &AssignedDevices,
+    devices: &Arc<AssignedDevices>,
     names: &Interner,
 ) -> Result<AssumedClaims, ModelError> {
     let named = devices.claims.iter().map(|assigned| {
@@ -42,5 +42,6 @@ pub(super) fn assumed_claims(
     let claims = named
         .chain(extended)
         .map(|(key, allocation)| Ok((key, Arc::new(Allocation::compile(allocation, names)?))));
-    Ok(AssumedClaims { pod_uid: uid.clone(), claims: claims.collect::<Result<_, ModelError>>()? })
+    let claims = claims.collect::<Result<_, ModelError>>()?;
+    Ok(AssumedClaims { pod_uid: uid.clone(), claims, assigned: devices.clone() })
 }

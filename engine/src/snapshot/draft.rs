@@ -22,6 +22,7 @@ use crate::model::key::ClaimKey;
 use crate::model::kinds::object_kinds;
 use crate::model::object::ObjectFacts;
 use crate::model::pod_affinity::Term;
+use crate::model::port::HostPort;
 use crate::model::shape::ShapeFacts;
 use crate::model::volume::VolumeBindings;
 use crate::model::{Node, Object, ObjectKey, Pod, PodKey};
@@ -311,6 +312,16 @@ impl Draft {
         (volumes.is_some() || claims.is_some()).then_some(Released { volumes, claims })
     }
 
+    /// What is bound in memory for a pod.
+    pub(crate) fn bindings_of(&self, pod: &PodKey) -> Option<Bindings> {
+        let Snapshot { storage, devices, .. } = &self.snapshot;
+        let (volumes, devices) = (storage.assumed_of(pod), devices.assigned_to(pod));
+        (volumes.is_some() || devices.is_some()).then(|| Bindings {
+            volumes: volumes.cloned().unwrap_or_default(),
+            devices: devices.cloned(),
+        })
+    }
+
     /// Takes released bindings again, except where the cluster's objects differ.
     pub(crate) fn restore_bindings(&mut self, pod: &PodKey, released: Released) {
         let version = self.next_version();
@@ -348,6 +359,32 @@ impl Draft {
         let version = self.next_version();
         let shard = self.shard_mut(row);
         Arc::make_mut(&mut shard.nodes).set_images(row.row(), &states);
+        shard.touch(row.row(), version);
+    }
+
+    /// Replaces a row's image entry, so that it is as an earlier change found it.
+    pub(crate) fn recall_images(&mut self, row: NodeRow, states: &[(Symbol, ImageState)]) {
+        let version = self.next_version();
+        let shard = self.shard_mut(row);
+        Arc::make_mut(&mut shard.nodes).set_images(row.row(), states);
+        shard.touch(row.row(), version);
+    }
+
+    /// Makes ports of a row's pods count as free (S-PRT-5).
+    pub(crate) fn free_ports(&mut self, row: NodeRow, ports: &[HostPort]) {
+        let version = self.next_version();
+        let shard = self.shard_mut(row);
+        Arc::make_mut(&mut shard.usage).free_ports(row.row(), ports);
+        shard.touch(row.row(), version);
+    }
+
+    /// Puts the pods of a row into this order (S-PRE-12); others stay behind them.
+    pub(crate) fn order_pods(&mut self, row: NodeRow, order: &[PodKey]) {
+        let version = self.next_version();
+        let shard = self.shard_mut(row);
+        let position = |key: &PodKey| order.iter().position(|other| other == key);
+        let pods = Arc::make_mut(&mut shard.pods).of_mut(row.row());
+        pods.sort_by_key(|placed| position(placed.pod.key()).unwrap_or(order.len()));
         shard.touch(row.row(), version);
     }
 

@@ -6,6 +6,13 @@ use std::fmt;
 #[derive(Copy, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
 pub struct Generation(pub(crate) u64);
 
+impl From<u64> for Generation {
+    /// The generation of this number, as an earlier process has told it.
+    fn from(number: u64) -> Generation {
+        Generation(number)
+    }
+}
+
 impl Generation {
     /// The number as an integer.
     pub fn get(self) -> u64 {

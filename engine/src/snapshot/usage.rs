@@ -59,6 +59,11 @@ impl UsageTable {
     /// Subtracts exactly what [`UsageTable::add`] added (S-CCH-9).
     pub(crate) fn subtract(&mut self, row: usize, footprint: &Footprint, ports: &[HostPort]) {
         self.accumulate(row, footprint, -1);
+        self.free_ports(row, ports);
+    }
+
+    /// Makes ports count as free, whoever has them.
+    pub(crate) fn free_ports(&mut self, row: usize, ports: &[HostPort]) {
         if !ports.is_empty() {
             self.ports.retain(|(port, rows)| {
                 if ports.contains(port) {
@@ -67,6 +72,11 @@ impl UsageTable {
                 !rows.is_empty()
             });
         }
+    }
+
+    /// Whether a port counts as used.
+    pub(crate) fn is_used(&self, row: usize, port: &HostPort) -> bool {
+        self.ports.iter().any(|(used, rows)| used == port && rows.contains(row))
     }
 
     /// Empties a row.

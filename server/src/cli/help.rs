@@ -108,7 +108,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
 ];
 
 /// Options that few need.
-const RARE: [&str; 52] = [
+const RARE: [&str; 55] = [
     "assume-ttl",
     "audit-log",
     "balance",
@@ -129,6 +129,9 @@ const RARE: [&str; 52] = [
     "ignore-safe-to-evict",
     "ignore-scale-down-disabled",
     "insecure",
+    "journal",
+    "journal-max-age",
+    "journal-max-bytes",
     "keep-unready",
     "kube-context",
     "kube-silence-timeout",
@@ -164,7 +167,7 @@ const RARE: [&str; 52] = [
 ];
 
 /// Examples by command, without the program's name.
-const EXAMPLES: [(&str, &[&str]); 41] = [
+const EXAMPLES: [(&str, &[&str]); 42] = [
     ("", &["explain --kube pod/web-0 -n shop", "place --cluster cluster.json pod.yaml", "demo"]),
     ("serve", &["serve --cluster cluster.json", "serve --kube --token-file tokens.csv"]),
     ("schedule", &["schedule --kube", "schedule --kube --hand-off"]),
@@ -233,6 +236,14 @@ const EXAMPLES: [(&str, &[&str]); 41] = [
     ("ledger holder", &["ledger holder identity/shop/db-0", "ledger holder fence/node-7"]),
     ("ledger history", &["ledger history volume/pv-1"]),
     ("ledger verify", &["ledger verify --server http://127.0.0.1:7420"]),
+    (
+        "replay",
+        &[
+            "replay journal",
+            "replay journal --pod shop/web-0",
+            "replay journal --threads 1 -o json",
+        ],
+    ),
     ("rule", &["rule S-FIT-8", "rule L-TERM-9 L-TERM-10"]),
     ("completions", &["completions bash"]),
     ("man", &["man", "man pages"]),

@@ -5,6 +5,7 @@ use super::auth::{self, AuthOverrides};
 use super::etcd::{self, EtcdOverrides};
 use super::expander::{self, ExpanderSection};
 use super::extender;
+use super::journal::{self, JournalOverrides};
 use super::kube::{self, KubeOverrides};
 use super::limits::{self, LimitsOverrides};
 use super::read::{choice, not_zero, path, period};
@@ -23,7 +24,7 @@ use crate::expander::strategy::{self, Strategy};
 use crate::extender::ExtenderOptions;
 use crate::ledger::EtcdOptions;
 use crate::net::TlsFiles;
-use crate::service::{ForceDeletion, Limits, SessionLimits};
+use crate::service::{ForceDeletion, JournalOptions, Limits, SessionLimits};
 use crate::telemetry::{LogFormat, TracingOptions};
 use berth_engine::{KubernetesVersion, TieBreak};
 use clap::ValueEnum;
@@ -183,6 +184,14 @@ macro_rules! service_settings {
                 file: "audit" = |value| audit::of_file(value, directory),
                 decided: audit: AuditOptions = flags.audit.over(&file.audit),
                 server: audit,
+            }
+
+            /// Journal of decisions.
+            #[command(flatten)]
+            journal: JournalOverrides {
+                file: "journal" = |value| journal::section(value, directory),
+                decided: journal: Option<JournalOptions> = flags.journal.over(&file.journal)?,
+                server: journal,
             }
 
             /// How node groups are chosen for cluster-autoscaler, one strategy after the other: berth, least-waste,

@@ -1,6 +1,8 @@
 //! Reasons for which a server does not start.
 
+use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use crate::audit::AuditError;
 use crate::auth::TokenFileError;
@@ -42,6 +44,14 @@ pub enum StartError {
     /// The audit log cannot be opened.
     #[error(transparent)]
     Audit(#[from] AuditError),
+    /// The journal cannot be written.
+    #[error("cannot write the journal in `{}`: {source}; name another directory with `--journal`", directory.display())]
+    Journal {
+        /// The directory.
+        directory: PathBuf,
+        /// Error of the operating system.
+        source: io::Error,
+    },
     /// The ledger's file cannot be used.
     #[error("{}; {}", .0, .0.advice())]
     Ledger(#[from] OpenError),

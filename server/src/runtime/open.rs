@@ -18,7 +18,7 @@ use crate::ledger::{self, Bounds, Embedded, Etcd, OpenError};
 use crate::net::{Guard, Port, Protocol, Tls, listen};
 use crate::reload::Reloader;
 use crate::replicas::Peers;
-use crate::service::{Kept, RestoreError, State};
+use crate::service::{Header, Journal, JournalOptions, Kept, Recorder, RestoreError, State};
 use crate::telemetry::trace::Tracer;
 
 /// An open server that does not serve yet.
@@ -60,8 +60,11 @@ pub(super) async fn open(
     };
     let (grpc_listener, grpc_address) = listen("gRPC", options.grpc_address, guard).await?;
     let (http_listener, http_address) = listen("HTTP", options.http_address, guard).await?;
-    let cluster = Arc::new(Cluster::new());
+    let recorder = options.journal.as_ref().map(|_| Arc::new(Recorder::new()));
+    let cluster = recorder.clone().map_or_else(Cluster::new, |it| Cluster::observed_by(it));
+    let cluster = Arc::new(cluster);
     let load = options.limits.load;
+    let header = Header::of(&options.profiles);
     let state = State::new(cluster, options.profiles, options.tie_break, options.limits, drain)
         .with_expander(expander)
         .with_tracer(tracer.unwrap_or_else(Tracer::off));
@@ -82,6 +85,10 @@ pub(super) async fn open(
         reloader.watch(watched, reloads);
     }
     let state = state.with_auth(auth, audit);
+    let state = match options.journal.zip(recorder) {
+        Some((options, recorder)) => start_journal(state, options, recorder, header)?,
+        None => state,
+    };
     let lasts = options.ledger.is_some();
     let state = match (options.ledger, options.etcd) {
         (Some(path), _) => state.with_ledger(Arc::new(open_ledger(path).await?)),
@@ -107,6 +114,21 @@ pub(super) async fn open(
         http: Listener { listener: http_listener, address: http_address, port: http_port },
         kept,
     })
+}
+
+/// Starts to record what the cluster does, before it is fed.
+fn start_journal(
+    state: State,
+    options: JournalOptions,
+    recorder: Arc<Recorder>,
+    header: Header,
+) -> Result<State, StartError> {
+    let directory = options.directory.clone();
+    let counts = state.metrics.journal().clone();
+    match Journal::start(&state.cluster, recorder, options, header, counts) {
+        Ok(journal) => Ok(state.with_journal(journal)),
+        Err(source) => Err(StartError::Journal { directory, source }),
+    }
 }
 
 /// Keeps assumptions in the ledger, on a thread that may block.

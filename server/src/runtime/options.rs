@@ -13,7 +13,7 @@ use crate::extender::ExtenderOptions;
 use crate::ledger::EtcdOptions;
 use crate::net::TlsFiles;
 use crate::policy::Profiles;
-use crate::service::{ForceDeletion, Limits};
+use crate::service::{ForceDeletion, JournalOptions, Limits};
 use crate::telemetry::TracingOptions;
 
 /// Options of a server.
@@ -32,6 +32,8 @@ pub struct ServerOptions {
     pub auth: AuthOptions,
     /// Target of the audit log.
     pub audit: AuditOptions,
+    /// Where changes and decisions are recorded; nowhere without it.
+    pub journal: Option<JournalOptions>,
     /// Configuration of the expander for cluster-autoscaler.
     pub expander: ExpanderConfig,
     /// Options of kube-scheduler's extender calls.
@@ -73,6 +75,7 @@ impl Default for ServerOptions {
             tls: None,
             auth: AuthOptions::default(),
             audit: AuditOptions::default(),
+            journal: None,
             expander: ExpanderConfig::default(),
             extender: ExtenderOptions::default(),
             tracing: None,

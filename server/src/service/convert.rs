@@ -3,6 +3,7 @@
 
 mod account;
 mod preemption;
+mod stored;
 
 use std::sync::Arc;
 
@@ -21,7 +22,10 @@ use crate::policy::Profiles;
 use crate::policy::configuration::DEFAULT_SCHEDULER_NAME;
 
 pub(crate) use account::{explanation, remedy};
-pub(crate) use preemption::{candidate_list, gang, gang_outcome, preempt_options, preemption};
+pub(crate) use preemption::{
+    candidate_list, gang, gang_outcome, preempt_options, preemption, recorded_options,
+};
+pub(crate) use stored::{stored_devices, stored_volumes};
 
 /// Whether a decision assumes its pod on the node.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]

@@ -14,6 +14,7 @@ use super::force_deletion::ForceDeletion;
 use super::limits::Limits;
 use super::method::{self, Method};
 use super::pool::Pool;
+use super::recorder::Journal;
 use super::replicas::Replicas;
 use super::response_cache::ResponseCache;
 use super::session_table::SessionTable;
@@ -57,6 +58,8 @@ pub(crate) struct State {
     pub(crate) responses: Arc<ResponseCache>,
     /// The log of changes.
     pub(crate) audit: Audit,
+    /// Where changes and decisions are recorded; `None` for nowhere.
+    pub(crate) journal: Option<Journal>,
     /// Those who are told of decisions.
     pub(crate) watchers: Watchers,
     pub(crate) sessions: SessionTable,
@@ -148,6 +151,7 @@ impl State {
             slow_readers: SlowReaders::new(clock::now()),
             responses: Arc::default(),
             audit: Audit::off(),
+            journal: None,
             watchers: Watchers::default(),
             freshness: Arc::default(),
             long_writes: LongWrites::default(),
@@ -174,6 +178,11 @@ impl State {
         let (limits, counts) = (self.limits.sessions, self.metrics.sessions().clone());
         let sessions = SessionTable::new(limits, counts, !auth.is_open());
         State { auth, audit, bytes, sessions, ..self }
+    }
+
+    /// Has a journal, which is written already.
+    pub(crate) fn with_journal(self, journal: Journal) -> State {
+        State { journal: Some(journal), ..self }
     }
 
     /// Replaces the tracer.

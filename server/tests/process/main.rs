@@ -11,6 +11,7 @@ mod crash;
 mod drain;
 mod faults;
 mod forwarding;
+mod journal;
 mod ledger;
 mod ledger_questions;
 mod log;

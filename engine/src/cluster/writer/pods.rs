@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
+use super::super::change::Change;
 use super::super::known::{Known, PodPlace, is_confirmed, is_same};
+use super::super::reservation::Reservation;
 use super::{KnownNode, Writer, check_range, is_older};
 use crate::model::kept::Source;
 use crate::model::{ModelError, Pod, PodKey};
@@ -56,6 +58,7 @@ impl Writer {
         node: &Arc<str>,
         bindings: &Bindings,
     ) {
+        self.note(|| Change::Assumed(Box::new(Reservation::of(pod, node, bindings))));
         self.forget(pod.key());
         let pod = pod.on_node(node.clone());
         let stamp = AssumptionStamp::after(self.draft.snapshot.generation);

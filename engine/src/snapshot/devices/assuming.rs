@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::Devices;
 use super::in_flight::{AssumedClaims, Flight, extended_key};
+use crate::model::device::assigned::AssignedDevices;
 use crate::model::device::claim::ResourceClaim;
 use crate::model::key::{ClaimKey, PodKey};
 
@@ -12,6 +13,11 @@ impl Devices {
     /// The pod for which a claim is in flight, if it is.
     pub(crate) fn flight_of(&self, claim: &ClaimKey) -> Option<&Flight> {
         self.in_flight.claims.get(claim)
+    }
+
+    /// The devices that were assigned to a pod, as long as something is in flight for it.
+    pub(in crate::snapshot) fn assigned_to(&self, pod: &PodKey) -> Option<&Arc<AssignedDevices>> {
+        self.in_flight.pods.get(pod).map(|assumed| &assumed.assigned)
     }
 
     /// Takes what was allocated for an assumed pod (S-DRA-93).

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use imbl::OrdMap;
 
 use crate::model::device::allocation::Allocation;
+use crate::model::device::assigned::AssignedDevices;
 use crate::model::key::{ClaimKey, PodKey};
 
 /// Claims in flight, and the pods they were allocated for. A copy costs a few pointers.
@@ -29,6 +30,8 @@ pub(crate) struct Flight {
 pub(crate) struct AssumedClaims {
     pub(crate) pod_uid: Arc<str>,
     pub(crate) claims: Box<[(ClaimKey, Arc<Allocation>)]>,
+    /// As it was assigned.
+    pub(crate) assigned: Arc<AssignedDevices>,
 }
 
 /// Key under which the claim for a pod's extended resources is in flight: no object has such a name.

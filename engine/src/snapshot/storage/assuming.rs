@@ -29,6 +29,18 @@ impl Storage {
         self.assumptions.0.contains_key(pod)
     }
 
+    /// The bindings assumed for a pod.
+    pub(crate) fn assumed_of(&self, pod: &PodKey) -> Option<&VolumeBindings> {
+        self.assumptions.0.get(pod).map(|assumption| &assumption.bindings)
+    }
+
+    /// The pods for which bindings are assumed, from the first that was.
+    pub(crate) fn assumed_in_order(&self) -> Vec<&PodKey> {
+        let mut pods: Vec<_> = self.assumptions.0.iter().collect();
+        pods.sort_unstable_by_key(|(_, assumption)| assumption.id);
+        pods.into_iter().map(|(pod, _)| pod).collect()
+    }
+
     /// Undoes the bindings assumed with a pod; returns them.
     pub(crate) fn release(&mut self, pod: &PodKey, version: u64) -> Option<Arc<Assumption>> {
         let assumption = self.assumptions.0.remove(pod)?;

@@ -82,6 +82,7 @@ fn every_field_is_read() {
         // These have tests of their own.
         auth: AuthOverrides::default(),
         audit: AuditOverrides::default(),
+        journal: JournalOverrides::default(),
         tracing: None,
     };
     assert_eq!(written, Ok(expected));

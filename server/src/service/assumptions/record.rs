@@ -270,31 +270,11 @@ pub(super) fn decode(first: u64, body: &[u8], state: &[u8]) -> Result<Vec<Stored
         let object = objects.get(pod.object as usize).cloned();
         let object = object.ok_or_else(|| damaged(&key, &"it lacks the object of a pod"))?;
         let (key, uid, user) = (named(&object, &pod.name), pod.uid, user.clone());
-        let (node, volumes) = (pod.node.into(), volumes(pod.volumes));
-        let devices = pod.devices.map(devices).map(Arc::new);
+        let (node, volumes) = (pod.node.into(), convert::stored_volumes(pod.volumes));
+        let devices = pod.devices.map(convert::stored_devices).map(Arc::new);
         stored.push(Stored { token, user, standing, key, uid, object, node, volumes, devices });
     }
     Ok(stored)
-}
-
-fn volumes(stored: Option<wire::VolumeBindings>) -> engine::VolumeBindings {
-    let wire::VolumeBindings { bound, provisioned } = stored.unwrap_or_default();
-    let bound = bound.into_iter().map(|it| (it.claim.into(), it.persistent_volume.into()));
-    let provisioned = provisioned.into_iter().map(Arc::from);
-    engine::VolumeBindings { bound: bound.collect(), provisioned: provisioned.collect() }
-}
-
-fn devices(stored: wire::AssignedDevices) -> engine::AssignedDevices {
-    let claims = stored.claims.into_iter().map(|it| engine::AssignedClaim {
-        claim: it.claim.into(),
-        allocation: it.allocation.unwrap_or_default(),
-    });
-    let extended = stored.extended.map(|it| engine::AssignedExtended {
-        requests: it.requests,
-        mappings: it.mappings,
-        allocation: it.allocation.unwrap_or_default(),
-    });
-    engine::AssignedDevices { claims: claims.collect(), extended }
 }
 
 /// Name of an object's pod.

@@ -31,6 +31,21 @@ pub(crate) fn preempt_options(
     Ok(engine::PreemptOptions { sample: sample_seed, refuse_pdb_violations, victim_placement })
 }
 
+/// Options of a preemption, for a record of it.
+pub(crate) fn recorded_options(options: engine::PreemptOptions) -> wire::PreemptOptions {
+    let engine::PreemptOptions { sample, refuse_pdb_violations, victim_placement } = options;
+    let victim_placement = match victim_placement {
+        VictimPlacement::Ignore => wire::VictimPlacement::Ignore,
+        VictimPlacement::Report => wire::VictimPlacement::Report,
+        VictimPlacement::Prefer => wire::VictimPlacement::Prefer,
+    };
+    wire::PreemptOptions {
+        sample_seed: sample,
+        refuse_pdb_violations,
+        victim_placement: victim_placement.into(),
+    }
+}
+
 /// Result of a whole attempt; its nominations are not applied here.
 pub(crate) fn preemption(preemption: engine::Preemption) -> wire::PreemptResponse {
     let engine::Preemption { decision: decided, post_filter: ran } = preemption;

@@ -116,6 +116,9 @@ fn the_wall_clock_is_read_where_it_is_known_to_be_harmless() {
         "service/preemption.rs",
         // The time of an allocation that is written to claims.
         "scheduler/claims.rs",
+        // When something was recorded, for people. Segments are named by it, each after the one before.
+        "service/recorder/queue.rs",
+        "service/recorder/recording.rs",
         // Times of conditions that are written to pods.
         "scheduler/evict.rs",
         "scheduler/report.rs",

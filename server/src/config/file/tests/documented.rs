@@ -162,6 +162,7 @@ fn entries() -> Vec<String> {
         ("tls.", TlsOverrides::documented()),
         ("auth.", AuthOverrides::documented()),
         ("audit.", AuditOverrides::documented()),
+        ("journal.", JournalOverrides::documented()),
         ("limits.", LimitsOverrides::documented()),
     ];
     let mut entries = Vec::new();

@@ -1,0 +1,150 @@
+//! Again: one recorded attempt, and how it is made once more.
+
+use std::sync::Arc;
+
+use berth_engine::{
+    BatchRequest, Cluster, Decision, EngineError, Outcome, PlaceRequest, Pod, PodKey, Policy,
+    PreemptRequest, TieBreak,
+};
+use prost::Message;
+
+use crate::policy::Profiles;
+use crate::service::CallError;
+use crate::service::convert;
+use crate::service::recorder::columns;
+use crate::service::recorder::decode::{Dictionary, PodSource, RecordError};
+use crate::service::recorder::encode::{self, ToldKind};
+use crate::service::recorder::record::{Answer, Attempt, RecordedPod};
+
+/// A recorded attempt. Clones share it.
+#[derive(Clone)]
+pub(crate) struct Attempted {
+    /// Its number in the journal.
+    pub(crate) sequence: u64,
+    /// Number of the server's run in the journal, from 1.
+    pub(super) run: u64,
+    /// The record, without its pods.
+    pub(crate) record: Arc<Attempt>,
+    pods: Arc<Vec<PodSource>>,
+    dictionary: Dictionary,
+}
+
+impl std::fmt::Debug for Attempted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Attempted").field("record", &self.record).finish_non_exhaustive()
+    }
+}
+
+impl Attempted {
+    /// # Errors
+    /// [`RecordError`]: a pod's template is missing.
+    pub(super) fn of(
+        mut record: Attempt,
+        (run, sequence): (u64, u64),
+        dictionary: &Dictionary,
+    ) -> Result<Attempted, RecordError> {
+        let pods = std::mem::take(&mut record.pods).into_iter().map(|pod| dictionary.resolve(pod));
+        let pods = Arc::new(pods.collect::<Result<Vec<_>, _>>()?);
+        let (record, dictionary) = (Arc::new(record), dictionary.clone());
+        Ok(Attempted { sequence, run, record, pods, dictionary })
+    }
+
+    /// The pods of the attempt, as they were recorded.
+    pub(crate) fn pods(&self) -> impl Iterator<Item = RecordedPod> {
+        self.pods.iter().flat_map(PodSource::pods)
+    }
+
+    /// Whether the attempt is about a pod of this name.
+    pub(super) fn names(&self, pod: &PodKey) -> bool {
+        self.pods().any(|it| it.namespace == *pod.namespace && it.name == *pod.name)
+    }
+
+    /// The answer that was recorded; `None` where the record does not fit together.
+    pub(crate) fn answer(&self) -> Option<Answer> {
+        let Attempt { generation, results, gang_outcome, preemption, .. } = &*self.record;
+        let columns = results.clone().unwrap_or_default();
+        let name = |number| self.dictionary.name(number);
+        Some(Answer {
+            results: columns::results(&columns, *generation, self.pods(), name)?,
+            gang: gang_outcome.clone(),
+            preemption: preemption.as_deref().cloned(),
+        })
+    }
+
+    /// Whether this is the answer that was recorded, to the last byte.
+    pub(super) fn is_answered_by(&self, answer: &Answer) -> bool {
+        self.answer().is_some_and(|recorded| recorded.encode_to_vec() == answer.encode_to_vec())
+    }
+
+    /// What comes of the attempt on a cluster.
+    pub(super) fn again(&self, cluster: &Cluster, profiles: &Profiles) -> Answer {
+        match self.made(cluster, profiles) {
+            Ok(made) => encode::answer(made),
+            Err(reason) => {
+                let error = EngineError::SchedulerError { message: reason };
+                encode::answer(ToldKind::One(Err(error)))
+            }
+        }
+    }
+
+    fn made(&self, cluster: &Cluster, profiles: &Profiles) -> Result<ToldKind, String> {
+        let record = &*self.record;
+        let policy = profiles.of_scheduler(&record.profile)?;
+        let mut pods = Vec::new();
+        let compiled = self.pods.iter().try_for_each(|run| run.compile_all(cluster, &mut pods));
+        compiled.map_err(|error| error.to_string())?;
+        if record.is_batch {
+            return self.made_batch(cluster, policy, &pods).map_err(|error| error.to_string());
+        }
+        let Some(pod) = pods.first() else { return Err("the attempt has no pod".to_owned()) };
+        if let Some(options) = &record.preempt {
+            let options = convert::preempt_options(Some(options), "options");
+            let options = options.map_err(|error| error.to_string())?;
+            let (tie_break, now) = (self.tie_break(), record.now);
+            let cancelled = &|| false;
+            let request = PreemptRequest { pod, policy, tie_break, options, cancelled, now };
+            return Ok(ToldKind::Preempt { options, result: cluster.preempt(&request) });
+        }
+        let (tie_break, now) = (self.tie_break(), record.now);
+        let decided = cluster.place(&PlaceRequest { pod, policy, tie_break, now });
+        Ok(ToldKind::One(decided.map(|decision| self.as_asked(decision))))
+    }
+
+    fn made_batch(
+        &self,
+        cluster: &Cluster,
+        policy: &Policy,
+        pods: &[Pod],
+    ) -> Result<ToldKind, CallError> {
+        let gang = self.record.gang.as_ref();
+        let gang = gang.map(|gang| convert::gang(gang, pods.len())).transpose()?;
+        let request = BatchRequest {
+            pods,
+            policy,
+            tie_break: self.tie_break(),
+            assume: self.record.assumes,
+            gang,
+            cancelled: &|| false,
+            now: self.record.now,
+        };
+        // What is assumed is assumed on a copy.
+        let outcome = match request.assume {
+            true => cluster.fork().place_batch(&request),
+            false => cluster.place_batch(&request),
+        };
+        let gang = gang.zip(outcome.gang);
+        Ok(ToldKind::Many { results: outcome.results, gang })
+    }
+
+    /// The decision of a pod that was to be assumed: it is, if it has a node.
+    fn as_asked(&self, mut decision: Decision) -> Decision {
+        if let Outcome::Placed(placement) = &mut decision.outcome {
+            placement.assumed = self.record.assumes;
+        }
+        decision
+    }
+
+    fn tie_break(&self) -> TieBreak {
+        self.record.seed.map_or(TieBreak::Lexicographic, TieBreak::Seeded)
+    }
+}
