@@ -3,6 +3,8 @@
 mod admission;
 pub mod asked;
 pub mod backend;
+pub mod bisect;
+pub mod compare;
 pub mod completions;
 pub mod config;
 pub mod conformance;
@@ -27,8 +29,11 @@ mod outcome;
 pub mod output;
 pub mod place;
 pub mod pods;
+mod policies;
+mod priced;
 pub mod preempt;
 mod profiles;
+pub mod record;
 pub mod replay;
 pub mod rule;
 pub mod plugin;
@@ -62,7 +67,7 @@ impl Cli {
     /// Whether the command serves others until it is stopped.
     #[must_use]
     pub fn runs_for_long(&self) -> bool {
-        matches!(self.command, Command::Serve(_) | Command::Schedule(_))
+        matches!(self.command, Command::Serve(_) | Command::Schedule(_) | Command::Record(_))
     }
 }
 
@@ -87,6 +92,11 @@ pub enum Command {
     /// Signals are those of `serve`; before the server drains, bindings under way are ended and the Lease is given
     /// back.
     Schedule(Box<schedule::ScheduleArgs>),
+    /// Record a cluster that another scheduler runs, for `compare` and `bisect`
+    ///
+    /// Like `berth serve --kube --journal DIR`: follows nodes, pods and the other objects of an API server and writes what
+    /// changed, and which pod was bound where. It only reads there. Signals are those of `serve`.
+    Record(Box<record::RecordArgs>),
     /// Start a server with a synthetic cluster, place a mixed workload through it, and show what happened
     Demo(demo::DemoArgs),
     /// Show the cluster's size and freshness, and what keeps pending pods waiting
@@ -143,6 +153,10 @@ pub enum Command {
     Conformance(conformance::ConformanceArgs),
     /// Make the decisions of a journal again, and compare
     Replay(replay::ReplayArgs),
+    /// Set policies side by side: what would have become of recorded pods under each
+    Compare(compare::CompareArgs),
+    /// Find the first decision at which two policies part, and explain both
+    Bisect(bisect::BisectArgs),
     /// Show what happens next to pods: phase, conditions, deletion, eviction
     ///
     /// Decides about objects as kubectl writes them, with no cluster and no server, or about pods of a cluster by name:
@@ -176,6 +190,10 @@ pub fn run(cli: Cli) -> Result<ExitCode, CliError> {
             let resolved = args.resolve()?;
             block_on(resolved.config.worker_threads, schedule::run(resolved))
         }
+        Command::Record(args) => {
+            let config = args.resolve()?;
+            block_on(config.worker_threads, serve::run(config))
+        }
         Command::Demo(args) => block_on(None, demo::run(args)),
         Command::Status(args) => block_on(None, status::run(args)),
         Command::Get(args) => block_on(None, get::run(args)),
@@ -194,6 +212,8 @@ pub fn run(cli: Cli) -> Result<ExitCode, CliError> {
         Command::Session(args) => block_on(None, session::run(args)),
         Command::Ledger(args) => block_on(None, ledger::run(args)),
         Command::Replay(args) => replay::run(args),
+        Command::Compare(args) => compare::run(&args),
+        Command::Bisect(args) => bisect::run(&args),
         Command::Rule(args) => rule::run(&args),
         Command::Completions(args) => completions::run(&args, help::with_help(Cli::command())),
         Command::Man(args) => man::run(&args, help::with_help(Cli::command())),

@@ -4,7 +4,8 @@
 //!
 //! ```text
 //! cli                                                commands
-//! in_process · config · conformance · replay         what commands use: a server without sockets, settings, recordings
+//! in_process · compare                               what commands use: a server without sockets, policies on trial
+//! config · conformance · replay                      settings, recordings
 //! runtime                                            start, drain, stop
 //! grpc · http                                        transports
 //! scheduler · extender                               callers of the service inside the server
@@ -20,6 +21,7 @@
 pub mod cli;
 
 pub mod in_process;
+mod compare;
 pub mod config;
 pub mod conformance;
 mod replay;

@@ -16,12 +16,11 @@ use berth_engine::{Cluster, Generation, KubernetesVersion, PodKey};
 use rayon::prelude::*;
 
 use crate::clock;
-use crate::journal::directory;
 use crate::policy::Profiles;
 use crate::service::recorder::decode::{Changes, RecordError};
 use crate::service::recorder::record::{Answer, Start};
 pub(crate) use again::Attempted;
-use ahead::{Ahead, Step};
+pub(crate) use ahead::{Ahead, Step};
 pub(crate) use error::ReplayError;
 
 /// What to make again of a journal.
@@ -91,12 +90,7 @@ struct Replay<'s> {
 /// # Errors
 /// [`ReplayError`]. What differs is no error.
 pub(crate) fn replay(directory: &Path, selection: &Selection) -> Result<Report, ReplayError> {
-    let failed = |source| ReplayError::Directory { directory: directory.to_owned(), source };
-    let segments = directory::segments(directory).map_err(failed)?;
-    if segments.is_empty() {
-        return Err(ReplayError::Empty { directory: directory.to_owned() });
-    }
-    let mut ahead = Ahead::of(segments);
+    let mut ahead = Ahead::open(directory)?;
     let mut replay = Replay {
         selection,
         cluster: Cluster::new(),

@@ -167,7 +167,7 @@ const RARE: [&str; 55] = [
 ];
 
 /// Examples by command, without the program's name.
-const EXAMPLES: [(&str, &[&str]); 42] = [
+const EXAMPLES: [(&str, &[&str]); 45] = [
     ("", &["explain --kube pod/web-0 -n shop", "place --cluster cluster.json pod.yaml", "demo"]),
     ("serve", &["serve --cluster cluster.json", "serve --kube --token-file tokens.csv"]),
     ("schedule", &["schedule --kube", "schedule --kube --hand-off"]),
@@ -244,6 +244,16 @@ const EXAMPLES: [(&str, &[&str]); 42] = [
             "replay journal --threads 1 -o json",
         ],
     ),
+    ("record", &["record journal", "record journal --kube-context production"]),
+    (
+        "compare",
+        &[
+            "compare journal --policy default --policy tight.yaml",
+            "compare journal --policy tight.yaml --prices prices.csv -o html > report.html",
+            "compare journal --policy default --policy tight.yaml --until-full",
+        ],
+    ),
+    ("bisect", &["bisect journal --policy default --policy tight.yaml"]),
     ("rule", &["rule S-FIT-8", "rule L-TERM-9 L-TERM-10"]),
     ("completions", &["completions bash"]),
     ("man", &["man", "man pages"]),

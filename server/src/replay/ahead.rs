@@ -2,12 +2,13 @@
 //! be an old one; so each is handed over as soon as it is read, long before the changes around it.
 
 use std::collections::VecDeque;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::Receiver;
 
 use super::again::Attempted;
 use super::error::ReplayError;
 use super::source::{self, Read};
+use crate::journal::directory;
 use crate::journal::reader::ReadError;
 use crate::service::recorder::decode::Dictionary;
 use crate::service::recorder::record::{Kind, Published, Record, Start};
@@ -16,7 +17,7 @@ use crate::service::recorder::record::{Kind, Published, Record, Start};
 const AHEAD_BYTES: usize = 64 << 20;
 
 /// What is to be made next.
-pub(super) enum Step {
+pub(crate) enum Step {
     Segment { path: PathBuf, run: u64, start: Box<Start>, dictionary: Dictionary },
     Change(Box<Kind>),
     Published { generation: u64, unix_micros: u64 },
@@ -24,7 +25,7 @@ pub(super) enum Step {
 }
 
 /// The part of a journal that was read and is not made yet.
-pub(super) struct Ahead {
+pub(crate) struct Ahead {
     source: Receiver<Result<Read, ReadError>>,
     has_ended: bool,
     /// The steps, with the number of bytes of the block that ends with each.
@@ -41,8 +42,17 @@ pub(super) struct Ahead {
 }
 
 impl Ahead {
-    pub(super) fn of(segments: Vec<PathBuf>) -> Ahead {
-        Ahead {
+    /// The journal of a directory.
+    ///
+    /// # Errors
+    /// [`ReplayError`]: there is none, or the directory cannot be read.
+    pub(crate) fn open(directory: &Path) -> Result<Ahead, ReplayError> {
+        let failed = |source| ReplayError::Directory { directory: directory.to_owned(), source };
+        let segments = directory::segments(directory).map_err(failed)?;
+        if segments.is_empty() {
+            return Err(ReplayError::Empty { directory: directory.to_owned() });
+        }
+        Ok(Ahead {
             source: source::read(segments),
             has_ended: false,
             steps: VecDeque::new(),
@@ -52,14 +62,14 @@ impl Ahead {
             dictionary: Dictionary::default(),
             run: (0, 0),
             n_attempts: 0,
-        }
+        })
     }
 
     /// The next step; `None` at the end. Attempts that are read meanwhile are handed to `note`.
     ///
     /// # Errors
     /// [`ReplayError`]: what cannot be read.
-    pub(super) fn next(
+    pub(crate) fn next(
         &mut self,
         mut note: impl FnMut(Attempted),
     ) -> Result<Option<Step>, ReplayError> {

@@ -9,6 +9,7 @@ use berth_engine::{
 use berth_testing::object;
 
 use super::*;
+use crate::journal::directory;
 use crate::journal::reader::{Block, Reader};
 use crate::journal::writer::Writer;
 use crate::service::recorder::record::{Columns, Kind, Record};

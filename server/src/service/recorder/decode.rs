@@ -3,11 +3,12 @@
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use berth_engine::{
-    Change, Cluster, ClusterState, Delta, FreedPort, ModelError, ObjectKind, Pod, PodKey,
-    Recollection, Reservation, SeenImage,
+    Change, Cluster, ClusterState, Delta, FreedPort, ModelError, ObjectKey, ObjectKind, Pod,
+    PodKey, Recollection, Reservation, SeenImage,
 };
 use berth_proto::berth_v1 as wire;
 use berth_proto::core_v1;
+use berth_proto::meta_v1::ObjectMeta;
 use prost::Message;
 
 use super::columns;
@@ -137,7 +138,7 @@ impl PodSource {
         if let Some(compiled) = compiled.filter(|compiled| compiled.is_copied_whole()) {
             return Ok(compiled.with_identity(PodKey::new(namespace, name), uid));
         }
-        let object = self.object(recorded)?;
+        let object = self.object_of(recorded)?;
         let compiled = match is_reported {
             true => cluster.compile_reported_pod(&object),
             false => cluster.compile_pod(&object),
@@ -153,8 +154,15 @@ impl PodSource {
         Ok(compiled)
     }
 
-    /// The pod as an object.
-    fn object(&self, recorded: &RecordedPod) -> Result<core_v1::Pod, RecordError> {
+    /// The first pod as an object.
+    ///
+    /// # Errors
+    /// [`RecordError::Encoding`].
+    pub(crate) fn object(&self) -> Result<core_v1::Pod, RecordError> {
+        self.object_of(&self.recorded)
+    }
+
+    fn object_of(&self, recorded: &RecordedPod) -> Result<core_v1::Pod, RecordError> {
         let RecordedPod { namespace, name, uid, node, encoded, .. } = recorded;
         let mut pod = match &self.template {
             Some(template) => template.object.clone(),
@@ -226,7 +234,7 @@ impl Changes {
             }
             Kind::DeleteObject(named) => {
                 let kind = object_kind(&named.kind)?;
-                let key = berth_engine::ObjectKey::new(kind, &named.namespace, &named.name);
+                let key = ObjectKey::new(kind, &named.namespace, &named.name);
                 Change::Delta(Delta::DeleteObject(key))
             }
             Kind::Reserved(reserved) => self.reserved(reserved, cluster)?,
@@ -278,7 +286,11 @@ impl Changes {
 
 macro_rules! compile_object {
     ($($kind:ident($message:ty) { $($rest:tt)* })+) => {
-        fn compile_object(
+        /// Compiles an object for a cluster.
+        ///
+        /// # Errors
+        /// [`RecordError`].
+        pub(crate) fn compile_object(
             recorded: &RecordedObject,
             cluster: &Cluster,
         ) -> Result<berth_engine::Object, RecordError> {
@@ -295,6 +307,24 @@ macro_rules! compile_object {
 }
 
 berth_engine::object_kinds!(compile_object);
+
+/// What every object has.
+#[derive(Clone, PartialEq, Message)]
+struct Named {
+    #[prost(message, optional, tag = "1")]
+    metadata: Option<ObjectMeta>,
+}
+
+/// The key of an object.
+///
+/// # Errors
+/// [`RecordError`].
+pub(crate) fn object_key(recorded: &RecordedObject) -> Result<ObjectKey, RecordError> {
+    let kind = object_kind(&recorded.kind)?;
+    let named: Named = decode(&recorded.encoded, || recorded.kind.clone())?;
+    let ObjectMeta { namespace, name, .. } = named.metadata.unwrap_or_default();
+    Ok(ObjectKey::new(kind, &namespace, &name))
+}
 
 fn object_kind(name: &str) -> Result<ObjectKind, RecordError> {
     ObjectKind::from_name(name).ok_or_else(|| malformed(&format!("`{name}` is no kind of object")))
