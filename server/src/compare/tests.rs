@@ -204,8 +204,9 @@ fn a_list_that_lacks_a_pod_or_a_node_says_that_it_is_gone() {
 #[test]
 fn other_nodes_can_be_tried_and_have_their_prices() {
     let directory = tempfile::tempdir().unwrap();
-    let mut journal = Written::begin(directory.path(), &["n0 cpu=1 pods=9"], &[]);
-    journal.at(0, vec![reported("a cpu=2")]);
+    // It was on a node that the others are not, so it comes as well.
+    let there = ["a cpu=2 node=n0"];
+    let mut journal = Written::begin(directory.path(), &["n0 cpu=2 pods=9"], &there);
     journal.at(3_600, vec![reported("b cpu=2")]);
     journal.end();
     let nodes = ["m0", "m1"].map(|name| {

@@ -41,8 +41,8 @@ pub(crate) enum Rule {
 pub(super) struct Trial {
     cluster: Cluster,
     rule: Rule,
-    /// Nodes that the cluster has instead of the recorded ones.
-    has_own_nodes: bool,
+    /// Names of the nodes that the cluster has instead of the recorded ones.
+    own_nodes: Option<BTreeSet<Arc<str>>>,
     /// Whether pods stay for ever, and evict nobody.
     fills: bool,
     pods: BTreeMap<PodKey, Known>,
@@ -88,7 +88,8 @@ impl Known {
 enum Place {
     /// Since this time, in microseconds.
     Waiting(u64),
-    On(Arc<str>),
+    /// On this node since this time.
+    On(Arc<str>, u64),
 }
 
 impl Trial {
@@ -96,7 +97,7 @@ impl Trial {
         Trial {
             cluster: Cluster::new(),
             rule,
-            has_own_nodes: false,
+            own_nodes: None,
             fills: false,
             pods: BTreeMap::new(),
             waiting: BTreeSet::new(),
@@ -114,7 +115,8 @@ impl Trial {
 
     /// Has these nodes instead of the recorded ones.
     pub(super) fn with_nodes(mut self, nodes: &[core_v1::Node]) -> Trial {
-        self.has_own_nodes = true;
+        let name = |node: &core_v1::Node| node.metadata.as_ref().map(|it| it.name.as_str().into());
+        self.own_nodes = Some(nodes.iter().filter_map(name).collect());
         nodes.iter().for_each(|node| self.upsert_node(node));
         self
     }
@@ -184,7 +186,7 @@ impl Trial {
     fn take_event(&mut self, event: Event, at: u64, is_beginning: bool) {
         match event {
             Event::Came(arrival) => self.come(*arrival, at, is_beginning),
-            Event::Changed(key, form) => self.change(&key, *form, at),
+            Event::Changed(key, form) => self.change(&key, *form),
             Event::Bound(key, node) => {
                 let is_followed = |known: &&mut Known| !known.is_decided_here;
                 if self.pods.get_mut(&key).filter(is_followed).is_some() {
@@ -199,7 +201,7 @@ impl Trial {
             }
             Event::Left(key) => self.leave(&key),
             Event::Node(encoded) => {
-                if !self.has_own_nodes
+                if self.own_nodes.is_none()
                     && let Ok(node) = core_v1::Node::decode(&*encoded)
                 {
                     self.upsert_node(&node);
@@ -226,6 +228,7 @@ impl Trial {
 
     fn come(&mut self, arrival: Arrival, at: u64, is_beginning: bool) {
         let Arrival { key, uid, form, node } = arrival;
+        let node = node.filter(|node| self.own_nodes.as_ref().is_none_or(|own| own.contains(node)));
         let is_there = is_beginning && node.is_some();
         let is_decided_here = !is_there && self.decides(&form.pod);
         let priority = form.pod.spec.as_ref().and_then(|spec| spec.priority).unwrap_or_default();
@@ -251,12 +254,12 @@ impl Trial {
         self.profiles()?.get(scheduler_of(pod))
     }
 
-    fn change(&mut self, key: &PodKey, form: Form, at: u64) {
+    fn change(&mut self, key: &PodKey, form: Form) {
         let Some(known) = self.pods.get_mut(key) else { return };
         known.form = form;
-        if let Place::On(node) = &known.place {
-            let node = node.clone();
-            self.upsert_on(key, &node, at);
+        if let Place::On(node, since) = &known.place {
+            let (node, since) = (node.clone(), *since);
+            self.upsert_on(key, &node, since);
         }
         self.is_helped = true;
     }
@@ -274,10 +277,10 @@ impl Trial {
 
     /// A node that is gone takes its pods with it; whoever owns them makes new ones.
     fn lose_node(&mut self, name: &Arc<str>, at: u64) {
-        if self.has_own_nodes {
+        if self.own_nodes.is_some() {
             return;
         }
-        let is_on = |known: &Known| matches!(&known.place, Place::On(node) if node == name);
+        let is_on = |known: &Known| matches!(&known.place, Place::On(node, _) if node == name);
         let lost = self.pods.iter().filter(|(_, known)| known.is_decided_here && is_on(known));
         let lost: Vec<PodKey> = lost.map(|(key, _)| key.clone()).collect();
         for key in &lost {
@@ -298,7 +301,7 @@ impl Trial {
     /// Takes a pod off its node.
     fn remove(&mut self, key: &PodKey) {
         let Some(known) = self.pods.get_mut(key) else { return };
-        if let Place::On(node) = &known.place {
+        if let Place::On(node, _) = &known.place {
             if !known.is_of_daemon
                 && let Some(n) = self.busy.get_mut(node)
             {
@@ -335,9 +338,11 @@ impl Trial {
 
     /// Has a pod run on a node.
     fn run_on(&mut self, key: &PodKey, node: &Arc<str>, at: u64) {
+        // One that was on another node leaves it.
+        self.remove(key);
         self.upsert_on(key, node, at);
         let Some(known) = self.pods.get_mut(key) else { return };
-        known.place = Place::On(node.clone());
+        known.place = Place::On(node.clone(), at);
         if !known.is_of_daemon {
             *self.busy.entry(node.clone()).or_default() += 1;
         }
@@ -345,11 +350,11 @@ impl Trial {
         self.fresh.remove(&known.turn(key));
     }
 
-    fn upsert_on(&mut self, key: &PodKey, node: &Arc<str>, at: u64) {
+    fn upsert_on(&mut self, key: &PodKey, node: &Arc<str>, since: u64) {
         let Some(known) = self.pods.get(key) else { return };
         let mut object = named(key, known);
         object.spec.get_or_insert_default().node_name = node.to_string();
-        let seconds = i64::try_from(at / 1_000_000).unwrap_or(i64::MAX);
+        let seconds = i64::try_from(since / 1_000_000).unwrap_or(i64::MAX);
         object.status = Some(core_v1::PodStatus {
             phase: "Running".to_owned(),
             start_time: Some(Time::from_unix_seconds(seconds)),

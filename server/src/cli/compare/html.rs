@@ -3,6 +3,10 @@
 
 use std::fmt::Write as _;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use ring::digest::{SHA256, digest};
+
 use super::figures::{Comparison, percent, time};
 use crate::compare::{Compared, Sample};
 
@@ -35,13 +39,15 @@ text { font: 12px system-ui, sans-serif; fill: currentColor }
 pub(super) fn page(comparison: &Comparison, compared: &Compared) -> String {
     let mut page = String::from("<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n");
     page.push_str("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n");
-    page.push_str(
+    let style = STANDARD.encode(digest(&SHA256, STYLE.as_bytes()));
+    // Writing to a String cannot fail.
+    let _ = writeln!(
+        page,
         "<meta http-equiv=\"Content-Security-Policy\" \
-         content=\"default-src 'none'; style-src 'unsafe-inline'\">\n",
+         content=\"default-src 'none'; style-src 'sha256-{style}'\">"
     );
     page.push_str("<title>Policies side by side</title>\n");
     let names: Vec<String> = comparison.policies.iter().map(|it| escaped(&it.name)).collect();
-    // Writing to a String cannot fail.
     let _ = writeln!(page, "<style>{STYLE}</style>\n<h1>Policies side by side</h1>");
     let _ = writeln!(page, "<p>{}</p>", span(compared));
     page.push_str(&table(comparison, &names));
@@ -204,6 +210,12 @@ mod tests {
         assert!(!page.contains("<b ") && page.contains("&lt;b onclick=&#39;x&#39;&gt;&amp;&quot;"));
         assert!(!page.contains("http://") && !page.contains("<script"), "{page}");
         assert!(page.contains("points=\"64.0,192.0 346.0,12.0 628.0,147.0\""), "{page}");
+        let style = page.split_once("<style>").unwrap().1.split_once("</style>").unwrap().0;
+        let hash = STANDARD.encode(digest(&SHA256, style.as_bytes()));
+        assert!(
+            page.contains(&format!("style-src 'sha256-{hash}'")),
+            "what the page says of itself"
+        );
         for sign in DASHES.iter().take(2) {
             assert!(page.contains(&format!("stroke-dasharray=\"{sign}\"")));
         }
