@@ -249,7 +249,7 @@ const EXAMPLES: [(&str, &[&str]); 45] = [
         "compare",
         &[
             "compare journal --policy default --policy tight.yaml",
-            "compare journal --policy tight.yaml --prices prices.csv -o html > report.html",
+            "compare journal --policy tight.yaml --prices prices.csv -o html",
             "compare journal --policy default --policy tight.yaml --until-full",
         ],
     ),
