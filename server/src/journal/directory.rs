@@ -110,7 +110,7 @@ mod tests {
         let names = || -> Vec<PathBuf> { segments(path).unwrap() };
         let [first, second, third] = [3, 20, 100].map(|micros| segment(path, micros));
         assert_eq!(names(), [first, second, third.clone()]);
-        let now = SystemTime::now();
+        let now = crate::clock::wall();
         assert_eq!(trim(path, keep(30, 60), now).unwrap(), 30);
         assert_eq!(trim(path, keep(29, 60), now).unwrap(), 20);
         let later = now + Duration::from_secs(61);
