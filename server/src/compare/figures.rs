@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use berth_engine::{NodeView, Snapshot};
 
-use super::mix::Mix;
+use super::mix::{Mix, share};
 
 /// Number of times at which a trial is looked at.
 const N_SAMPLES: u64 = 120;
@@ -273,11 +273,6 @@ fn deviation(values: &[f64]) -> f64 {
     let n = values.len().max(1) as f64;
     let mean = values.iter().sum::<f64>() / n;
     (values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / n).sqrt()
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a figure for people")]
-pub(super) fn share(part: i128, whole: i128) -> f64 {
-    if whole > 0 { part as f64 / whole as f64 } else { 0.0 }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a figure for people")]

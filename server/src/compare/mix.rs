@@ -9,7 +9,6 @@ use berth_proto::core_v1;
 use rustc_hash::FxHashMap;
 
 use super::arrivals::{Arrival, Arrivals, Event};
-use super::figures::share;
 use crate::replay::ReplayError;
 
 /// Number of different requests that are looked at: the most frequent ones.
@@ -116,6 +115,12 @@ fn idle(node: &NodeView) -> Amounts {
 
 fn amount(amounts: &[(Arc<str>, i64)], name: &Arc<str>) -> i64 {
     amounts.iter().find(|(of, _)| of == name).map_or(0, |(_, amount)| *amount)
+}
+
+/// The share that a part is of a whole; of nothing it is none.
+#[expect(clippy::cast_precision_loss, reason = "a figure for people")]
+pub(super) fn share(part: i128, whole: i128) -> f64 {
+    if whole > 0 { part as f64 / whole as f64 } else { 0.0 }
 }
 
 #[cfg(test)]
