@@ -15,7 +15,7 @@ use crate::model::{ModelError, Object, Pod, PodKey};
 use crate::place::basis::Basis;
 use crate::snapshot::Generation;
 
-/// What a cluster holds at one generation.
+/// A copy of all that a cluster holds at one generation, from which another cluster can begin.
 #[derive(Debug)]
 pub struct Beginning {
     writer: Writer,
@@ -46,7 +46,7 @@ pub enum RedoError {
 }
 
 impl Cluster {
-    /// What the cluster holds now: an observer has been told of all that led here, and of nothing after it.
+    /// A copy of what the cluster holds now. The observer has been told of every change up to here, and of none after it.
     pub fn beginning(&self) -> Beginning {
         Beginning { writer: self.writer().fork() }
     }
@@ -168,7 +168,7 @@ impl Beginning {
 
 fn redo_one(writer: &mut Writer, change: Change) -> Result<(), RedoError> {
     match change {
-        // It was rejected there as it is here.
+        // A delta that this cluster rejects was rejected by the one that it follows, too.
         Change::Delta(delta) => drop(writer.apply(delta)),
         Change::Replaced(state) => drop(writer.replace(*state)),
         Change::Assumed(reservation) => assume(writer, &reservation)?,

@@ -28,7 +28,7 @@ pub trait Observer: fmt::Debug + Send + Sync {
 pub enum Attempt<'a> {
     /// One pod.
     Place {
-        /// What was asked.
+        /// The request to place one pod.
         request: &'a PlaceRequest<'a>,
         /// Whether the pod was to be assumed, and is if it has a node.
         assumes: bool,
@@ -37,7 +37,7 @@ pub enum Attempt<'a> {
     },
     /// Many pods, each seeing those before it.
     Batch {
-        /// What was asked.
+        /// The request to place many pods.
         request: &'a BatchRequest<'a>,
         /// Positions in the request of the pods that were decided on this generation.
         positions: &'a [usize],
@@ -46,7 +46,7 @@ pub enum Attempt<'a> {
     },
     /// One pod, for which others may be evicted.
     Preempt {
-        /// What was asked.
+        /// The request to place one pod, if need be in the place of others.
         request: &'a PreemptRequest<'a>,
         /// The decision and the pods to evict.
         result: Result<&'a Preemption, &'a EngineError>,

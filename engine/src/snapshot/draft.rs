@@ -312,7 +312,7 @@ impl Draft {
         (volumes.is_some() || claims.is_some()).then_some(Released { volumes, claims })
     }
 
-    /// What is bound in memory for a pod.
+    /// The volumes and devices that are bound for a pod in memory alone; `None` if there are none.
     pub(crate) fn bindings_of(&self, pod: &PodKey) -> Option<Bindings> {
         let Snapshot { storage, devices, .. } = &self.snapshot;
         let (volumes, devices) = (storage.assumed_of(pod), devices.assigned_to(pod));

@@ -68,7 +68,7 @@ pub fn run(args: &CompareArgs) -> Result<ExitCode, CliError> {
         rules.push(Rule::by(policy.load()?));
     }
     if args.until_full {
-        // It was not recorded what becomes of pods that did not come.
+        // The copies that come after the recorded pods have no recorded placement to compare with.
         (names, rules) = (names.split_off(1), rules.split_off(1));
     }
     let question = Question {

@@ -76,7 +76,7 @@ impl Attempted {
         self.answer().is_some_and(|recorded| recorded.encode_to_vec() == answer.encode_to_vec())
     }
 
-    /// What comes of the attempt on a cluster.
+    /// Makes the recorded attempt on a cluster, and returns the answer.
     pub(super) fn again(&self, cluster: &Cluster, profiles: &Profiles) -> Answer {
         match self.made(cluster, profiles) {
             Ok(made) => encode::answer(made),

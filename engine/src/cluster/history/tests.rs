@@ -91,7 +91,7 @@ fn without_stamp(mut decision: Decision) -> Decision {
 }
 
 impl Made {
-    /// What comes of the attempt on another cluster.
+    /// Makes the attempt on another cluster, and returns the answer as text.
     fn again(&self, cluster: &Cluster) -> String {
         let policy = &Policy::default();
         let (tie_break, now, options) = (TieBreak::Lexicographic, None, PreemptOptions::default());

@@ -13,8 +13,8 @@ use crate::rows::NodeRow;
 use crate::snapshot::node_table::ImageState;
 
 impl Writer {
-    /// What is to be recalled by a cluster that has the nodes in the order of their rows, and then the pods in this
-    /// order.
+    /// The facts of the past that another cluster has to be told, once it was given the nodes in the order of their rows
+    /// and then the pods in the order of `pods`.
     pub(in crate::cluster) fn recollections(&self, pods: &[&PodKey]) -> Vec<Recollection> {
         let snapshot = &self.draft.snapshot;
         let sizes = self.odd_sizes();

@@ -30,7 +30,7 @@ pub(crate) struct Flight {
 pub(crate) struct AssumedClaims {
     pub(crate) pod_uid: Arc<str>,
     pub(crate) claims: Box<[(ClaimKey, Arc<Allocation>)]>,
-    /// As it was assigned.
+    /// The devices of all claims of the pod, as a decision assigned them.
     pub(crate) assigned: Arc<AssignedDevices>,
 }
 

@@ -90,7 +90,7 @@ fn table(comparison: &Comparison, names: &[String]) -> String {
 
 type Figure = Box<dyn Fn(&Sample) -> Option<f64>>;
 
-/// What is drawn: a title, whether it is a share, and the figure of a sample.
+/// The plots of the page. Each has a title, says whether its values are shares, and takes a value from a sample.
 fn plots(compared: &Compared) -> Vec<(String, bool, Figure)> {
     let mut plots: Vec<(String, bool, Figure)> = vec![
         ("Pods that wait".to_owned(), false, Box::new(|it| Some(as_f64(it.n_waiting)))),
