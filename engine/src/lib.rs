@@ -115,4 +115,6 @@ pub use simulate::scale_up::{
     LeftPods, LeftReason, NodeGroup, OptionRequest, ScaleUp, ScaleUpLimit, ScaleUpLimits,
     ScaleUpNode, ScaleUpOption, ScaleUpRequest, ScaleUpStop, Skew, TemplateSlice, Waste,
 };
-pub use snapshot::{AssumptionStamp, BudgetFigures, Generation, NodeView, PodView, Snapshot};
+pub use snapshot::{
+    Amounts, AssumptionStamp, BudgetFigures, Generation, NodeView, PodView, RowView, Snapshot,
+};

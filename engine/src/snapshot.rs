@@ -18,6 +18,7 @@ pub(crate) mod population_index;
 mod postings;
 mod stamp;
 pub(crate) mod shard;
+mod since;
 pub(crate) mod storage;
 pub(crate) mod term_index;
 pub(crate) mod topology;
@@ -28,6 +29,7 @@ use std::sync::Arc;
 
 pub use allowance::BudgetFigures;
 pub use generation::Generation;
+pub use since::{Amounts, RowView};
 pub use stamp::AssumptionStamp;
 pub use view::{NodeView, PodView};
 

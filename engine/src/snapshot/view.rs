@@ -123,7 +123,8 @@ impl Snapshot {
         Ok(views)
     }
 
-    fn node_view(&self, shard: &Shard, row: usize) -> Option<NodeView> {
+    /// The node of a row; `None` for a free one.
+    pub(super) fn node_view(&self, shard: &Shard, row: usize) -> Option<NodeView> {
         let names = self.model.names();
         let facts = shard.nodes.node(row)?.facts();
         let mut labels: Vec<_> =
