@@ -24,9 +24,10 @@ use protox::prost_reflect::prost_types::FileDescriptorSet;
 const INCLUDES: [&str; 2] = ["kubernetes", "."];
 
 /// The files to compile; their imports follow.
-const FILES: [&str; 15] = [
+const FILES: [&str; 16] = [
     "berth/v1/autoscaler.proto",
     "berth/v1/cluster.proto",
+    "berth/v1/decisions.proto",
     "berth/v1/lifecycle.proto",
     "berth/v1/placement.proto",
     "berth/v1/preemption.proto",

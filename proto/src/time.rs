@@ -33,11 +33,20 @@ pub struct MicroTime {
 
 /// Seconds of 0001-01-01T00:00:00Z, which upstream's clock treats as the zero time too.
 const YEAR_ONE: i64 = -62_135_596_800;
+/// Seconds of 10000-01-01T00:00:00Z.
+const YEAR_10_000: i64 = 253_402_300_800;
 
 impl Time {
     /// The moment `seconds` after 1970-01-01T00:00:00Z.
     pub fn from_unix_seconds(seconds: i64) -> Time {
         Time { seconds: Some(seconds), nanos: None }
+    }
+
+    /// The second of a moment in microseconds since 1970-01-01T00:00:00Z; `None` after the year 9999, of which there is no
+    /// text.
+    pub fn try_from_unix_microseconds(microseconds: u64) -> Option<Time> {
+        let seconds = i64::try_from(microseconds / 1_000_000).ok()?;
+        (seconds < YEAR_10_000).then(|| Time::from_unix_seconds(seconds))
     }
 
     /// Seconds since 1970-01-01T00:00:00Z; `None` for the zero time.
@@ -51,6 +60,13 @@ impl MicroTime {
     pub fn from_unix_microseconds(microseconds: i64) -> MicroTime {
         let nanos = i32::try_from(microseconds.rem_euclid(1_000_000) * 1000).unwrap_or_default();
         MicroTime { seconds: Some(microseconds.div_euclid(1_000_000)), nanos: Some(nanos) }
+    }
+
+    /// The moment `microseconds` after 1970-01-01T00:00:00Z; `None` after the year 9999, of which there is no text.
+    pub fn try_from_unix_microseconds(microseconds: u64) -> Option<MicroTime> {
+        let microseconds = i64::try_from(microseconds).ok()?;
+        let is_written = microseconds.div_euclid(1_000_000) < YEAR_10_000;
+        is_written.then(|| MicroTime::from_unix_microseconds(microseconds))
     }
 
     /// Microseconds since 1970-01-01T00:00:00Z, at the limits of `i64` when out of range; `None` for the zero time.
@@ -67,6 +83,14 @@ fn moment(seconds: Option<i64>, nanos: Option<i32>) -> Option<i64> {
         return None;
     }
     Some(seconds.unwrap_or_default()).filter(|seconds| *seconds != YEAR_ONE)
+}
+
+impl fmt::Display for Time {
+    /// The text of the JSON form; nothing for the zero time, and for one without a text.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = self.unix_seconds().and_then(|seconds| rfc3339::format(seconds, None));
+        f.write_str(&text.unwrap_or_default())
+    }
 }
 
 impl Serialize for Time {

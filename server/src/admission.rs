@@ -174,13 +174,13 @@ impl Admission {
     /// # Errors
     /// [`AdmissionError::Overloaded`]
     pub(crate) fn visit(
-        &self,
+        self: &Arc<Self>,
         lane: Lane,
         now: Instant,
         user: &User,
-    ) -> Result<Visit<'_>, AdmissionError> {
+    ) -> Result<Visit, AdmissionError> {
         self.arrive(lane);
-        let visit = Visit { admission: self, lane };
+        let visit = Visit { admission: self.clone(), lane };
         let entered = self.check_number(lane).and_then(|()| match lane {
             Lane::Decision => self.workers.decision.check(now, None, user),
             // How long it waited for a thread is unknown, so it says nothing about the queue.
@@ -274,12 +274,12 @@ impl Drop for OpenStream {
 }
 
 /// A call under way.
-pub(crate) struct Visit<'a> {
-    admission: &'a Admission,
+pub(crate) struct Visit {
+    admission: Arc<Admission>,
     lane: Lane,
 }
 
-impl Drop for Visit<'_> {
+impl Drop for Visit {
     fn drop(&mut self) {
         self.admission.leave(self.lane, None);
     }

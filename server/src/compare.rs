@@ -7,6 +7,7 @@ mod figures;
 mod mix;
 mod outcome;
 mod parting;
+pub(crate) mod report;
 mod trial;
 
 use std::collections::HashSet;
@@ -19,11 +20,12 @@ use berth_engine::{
 use berth_proto::core_v1;
 use rayon::prelude::*;
 
+use crate::node_labels::INSTANCE_TYPE;
 use crate::policy::Profiles;
 use crate::replay::ReplayError;
 use arrivals::{Arrival, Arrivals, Event, Moment};
 use figures::Terms;
-pub(crate) use figures::{Figures, INSTANCE_TYPE, Prices, Sample, Usage};
+pub(crate) use figures::{Figures, Prices, Sample, Usage};
 use mix::Mix;
 use parting::Against;
 pub(crate) use parting::{Parting, Says};
@@ -63,24 +65,30 @@ impl Rule {
 /// Takes the arrivals of a journal under each rule.
 ///
 /// # Errors
-/// [`ReplayError`]: what cannot be read.
-pub(crate) fn compare(directory: &Path, question: &Question) -> Result<Compared, ReplayError> {
-    let mix = Arc::new(Mix::of(directory)?);
+/// [`ReplayError`]: what cannot be read; [`ReplayError::Cancelled`].
+pub(crate) fn compare(
+    directory: &Path,
+    question: &Question,
+    cancelled: &(dyn Fn() -> bool + Sync),
+) -> Result<Compared, ReplayError> {
+    let mix = Arc::new(Mix::of(directory, cancelled)?);
     let terms = Terms { mix: mix.clone(), prices: question.prices.clone().map(Arc::new) };
     let figures = question.rules.par_iter().map(|rule| {
         let mut trial = question.trial(rule, &terms);
         let mut arrivals = Arrivals::of(directory)?;
         while let Some(moment) = arrivals.next()? {
+            check(cancelled)?;
             trial.take(moment);
         }
         if question.until_full {
-            fill(&mut trial, &mix);
+            fill(&mut trial, &mix, cancelled)?;
         }
         let policy = trial.profiles().and_then(|it| it.policies().next().cloned());
         let (mut figures, cluster) = trial.finish();
         let seconds = i64::try_from(figures.until() / 1_000_000).unwrap_or(i64::MAX);
         let policy = policy.unwrap_or_default();
-        figures.n_emptiable = n_emptiable(&cluster, &policy, seconds, question.prices.as_ref());
+        let prices = question.prices.as_ref();
+        figures.n_emptiable = n_emptiable(&cluster, &policy, seconds, prices, cancelled);
         Ok(figures)
     });
     let figures = figures.collect::<Result<_, ReplayError>>()?;
@@ -123,13 +131,21 @@ impl Question {
 }
 
 /// Has the pods come again, as copies and at their average pace, until a round of them finds no node.
-fn fill(trial: &mut Trial, mix: &Mix) {
+///
+/// # Errors
+/// [`ReplayError::Cancelled`].
+fn fill(
+    trial: &mut Trial,
+    mix: &Mix,
+    cancelled: &(dyn Fn() -> bool + Sync),
+) -> Result<(), ReplayError> {
     let pods = trial.comers();
     let pace = mix.until.saturating_sub(mix.from) / (pods.len() as u64).max(1);
     let (mut at, mut refused) = (mix.until, HashSet::new());
     for round in 1_u64.. {
         let n_placed = trial.figures.n_placed;
         for pod in &pods {
+            check(cancelled)?;
             at += pace.max(1);
             let number = pod.form.number;
             if refused.contains(&number) {
@@ -144,9 +160,14 @@ fn fill(trial: &mut Trial, mix: &Mix) {
             }
         }
         if trial.figures.n_placed == n_placed {
-            return;
+            break;
         }
     }
+    Ok(())
+}
+
+fn check(cancelled: &(dyn Fn() -> bool + Sync)) -> Result<(), ReplayError> {
+    if cancelled() { Err(ReplayError::Cancelled) } else { Ok(()) }
 }
 
 fn copy(pod: &Arrival, round: u64) -> Arrival {
@@ -162,6 +183,7 @@ fn n_emptiable(
     policy: &Policy,
     now: i64,
     prices: Option<&Prices>,
+    cancelled: &dyn Fn() -> bool,
 ) -> Option<usize> {
     let request = ConsolidateRequest {
         policy,
@@ -173,7 +195,7 @@ fn n_emptiable(
         max_nodes: usize::MAX,
         prices: NodePrices { label: INSTANCE_TYPE, by_label: prices, by_node: None },
         now,
-        cancelled: &|| false,
+        cancelled,
     };
     cluster.consolidate(&request).ok().map(|it| it.steps.len())
 }

@@ -2,7 +2,6 @@
 //! and packs the response; every failure becomes a status in `status`.
 
 mod call;
-mod credential;
 mod follow;
 mod layer;
 mod parts;
@@ -12,6 +11,7 @@ mod session;
 mod lifecycle;
 mod autoscaler;
 mod cluster;
+mod decisions;
 mod expander;
 mod status;
 pub mod timeout;
@@ -20,6 +20,7 @@ use std::sync::Arc;
 
 use berth_proto::berth_v1::autoscaler_service_server::AutoscalerServiceServer;
 use berth_proto::berth_v1::cluster_service_server::ClusterServiceServer;
+use berth_proto::berth_v1::decision_service_server::DecisionServiceServer;
 use berth_proto::berth_v1::lifecycle_service_server::LifecycleServiceServer;
 use berth_proto::berth_v1::placement_service_server::PlacementServiceServer;
 use berth_proto::berth_v1::preemption_service_server::PreemptionServiceServer;
@@ -53,6 +54,8 @@ pub(crate) fn routes(
     let autoscaler =
         AutoscalerServiceServer::new(autoscaler::AutoscalerHandler::new(state.clone()))
             .max_decoding_message_size(max_bytes);
+    let decisions = DecisionServiceServer::new(decisions::DecisionHandler::new(state.clone()))
+        .max_decoding_message_size(max_bytes);
     let expander = expander::ExpanderService::new(state.clone());
     let health = tonic_health::pb::health_server::HealthServer::new(
         HealthService::from_health_reporter(health),
@@ -68,6 +71,7 @@ pub(crate) fn routes(
         .add_service(session)
         .add_service(lifecycle)
         .add_service(autoscaler)
+        .add_service(decisions)
         .add_service(expander)
         .add_service(health)
         .add_service(reflection().build_v1()?)

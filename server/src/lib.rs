@@ -4,16 +4,18 @@
 //!
 //! ```text
 //! cli                                                commands
-//! in_process · compare                               what commands use: a server without sockets, policies on trial
-//! config · conformance · replay                      settings, recordings
+//! in_process                                         a server without sockets
+//! config · conformance                               settings, recorded cases
 //! runtime                                            start, drain, stop
 //! grpc · http                                        transports
-//! scheduler · extender                               callers of the service inside the server
+//! decisions                                          what was decided, from the journal
+//! compare                                            policies on trial, on a journal
+//! scheduler · extender · replay                      callers of the service inside the server, a journal made again
 //! service                                            what Berth answers, whichever transport asks
 //! lifecycle · feed · expander · policy · apiserver   sources and rules of the service
 //! audit · admission · net · auth                     who calls, how much, over what
 //! ledger · replicas · journal                        what survives, and who decides it
-//! document · telemetry · reload · escape · words     the ground, with clock, shutdown and critical_task
+//! document · telemetry · reload · escape · words     the ground, with clock, shutdown, critical_task, node_labels
 //! ```
 //!
 //! No scheduling rule is in this crate: `berth_engine` makes the decisions, and this crate transports them.
@@ -21,17 +23,18 @@
 pub mod cli;
 
 pub mod in_process;
-mod compare;
 pub mod config;
 pub mod conformance;
-mod replay;
 pub mod runtime;
 
 pub mod grpc;
 pub mod http;
 
+mod decisions;
+mod compare;
 pub mod scheduler;
 pub mod extender;
+mod replay;
 pub mod service;
 
 pub mod lifecycle;
@@ -54,5 +57,6 @@ mod reload;
 mod critical_task;
 mod shutdown;
 pub mod escape;
+mod node_labels;
 mod words;
 pub mod clock;

@@ -6,22 +6,24 @@
 mod again;
 mod ahead;
 mod error;
+mod moment;
+mod remade;
 mod source;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use berth_engine::{Cluster, Generation, KubernetesVersion, PodKey};
+use berth_engine::PodKey;
 use rayon::prelude::*;
 
 use crate::clock;
-use crate::policy::Profiles;
-use crate::service::recorder::decode::{Changes, RecordError};
-use crate::service::recorder::record::{Answer, Start};
+use crate::service::recorder::record::Answer;
 pub(crate) use again::Attempted;
 pub(crate) use ahead::{Ahead, Step};
 pub(crate) use error::ReplayError;
+pub(crate) use moment::Moment;
+use remade::{Led, Remade};
 
 /// What to make again of a journal.
 #[derive(Clone, Debug, Default)]
@@ -68,17 +70,10 @@ pub(crate) struct Difference {
     pub(crate) now: Answer,
 }
 
-/// A cluster that does what the recorded one did.
+/// A journal that is made again.
 struct Replay<'s> {
     selection: &'s Selection,
-    cluster: Cluster,
-    profiles: Profiles,
-    path: PathBuf,
-    /// Number of the run that is made; 0 before the first.
-    run: u64,
-    changes: Changes,
-    /// Whether the changes up to the next generation are those that the cluster has already.
-    skips: bool,
+    remade: Remade,
     /// Attempts by the run and the generation that they were decided on.
     attempts: BTreeMap<(u64, u64), Vec<Attempted>>,
     clock: Option<(std::time::Instant, u64)>,
@@ -93,12 +88,7 @@ pub(crate) fn replay(directory: &Path, selection: &Selection) -> Result<Report, 
     let mut ahead = Ahead::open(directory)?;
     let mut replay = Replay {
         selection,
-        cluster: Cluster::new(),
-        profiles: Profiles::default(),
-        path: directory.to_owned(),
-        run: 0,
-        changes: Changes::default(),
-        skips: false,
+        remade: Remade::default(),
         attempts: BTreeMap::new(),
         clock: None,
         report: Report::default(),
@@ -128,64 +118,33 @@ impl Replay<'_> {
     }
 
     fn make(&mut self, step: Step) -> Result<(), ReplayError> {
-        match step {
-            Step::Segment { path, run, start, dictionary } => {
-                self.path = path;
-                self.begin(run, &start)?;
-                self.changes = Changes::of(dictionary);
+        let is_first = self.remade.run == 0;
+        match self.remade.make(step)? {
+            Led::Segment { goes_on, generation } => {
+                self.report.n_segments += 1;
+                if !goes_on {
+                    self.report.n_gaps += usize::from(!is_first);
+                    self.forget_unknown((self.remade.run, generation));
+                }
             }
-            Step::Change(_) if self.skips => {}
-            Step::Change(kind) => {
-                let taken = self.changes.take(*kind, &self.cluster);
-                taken.map_err(|error| self.malformed(&error))?;
-                self.report.n_changes += 1;
+            Led::Change => self.report.n_changes += 1,
+            Led::Generation { generation, unix_micros } => {
+                self.wait_until(unix_micros);
+                self.report.n_generations += 1;
+                let first = self.report.span.map_or(unix_micros, |(first, _)| first);
+                self.report.span = Some((first, unix_micros));
+                self.forget_unknown((self.remade.run, generation));
             }
-            Step::Published { generation, unix_micros } => self.publish(generation, unix_micros)?,
-            Step::Torn(n_bytes) => self.report.torn.push((self.path.clone(), n_bytes)),
+            Led::Torn(n_bytes) => self.report.torn.push((self.remade.path.clone(), n_bytes)),
+            Led::Nothing => {}
         }
-        Ok(())
-    }
-
-    /// Begins a segment: goes on from the last one, or begins anew with what it says that the cluster holds.
-    fn begin(&mut self, run: u64, start: &Start) -> Result<(), ReplayError> {
-        self.report.n_segments += 1;
-        let now = self.cluster.snapshot().generation().get();
-        let goes_on = self.run == run && start.generation == now;
-        self.skips = goes_on;
-        if !goes_on {
-            self.report.n_gaps += usize::from(self.run > 0);
-            self.cluster = Cluster::new();
-            self.forget_unknown((run, start.generation));
-        }
-        self.run = run;
-        self.profiles = profiles(&self.path, start)?;
-        Ok(())
-    }
-
-    fn publish(&mut self, generation: u64, unix_micros: u64) -> Result<(), ReplayError> {
-        if std::mem::take(&mut self.skips) {
-            return Ok(());
-        }
-        self.wait_until(unix_micros);
-        let changes = self.changes.take_changes();
-        // An empty cluster begins with generation 0, which nothing leads to.
-        if generation > 0 {
-            let redone = self.cluster.redo(Generation::from(generation), changes);
-            let path = self.path.clone();
-            redone.map_err(|source| ReplayError::Redo { path, generation, source })?;
-        }
-        self.report.n_generations += 1;
-        let first = self.report.span.map_or(unix_micros, |(first, _)| first);
-        self.report.span = Some((first, unix_micros));
-        self.forget_unknown((self.run, generation));
         Ok(())
     }
 
     /// Makes all attempts on the generation that the cluster has now.
     fn decide_here(&mut self) {
-        let generation = self.cluster.snapshot().generation().get();
-        let Some(attempts) = self.attempts.remove(&(self.run, generation)) else { return };
-        let (cluster, profiles) = (&self.cluster, &self.profiles);
+        let Some(attempts) = self.attempts.remove(&self.remade.now()) else { return };
+        let Remade { cluster, profiles, .. } = &self.remade;
         let made = attempts.into_par_iter().map(|attempted| {
             let now = attempted.again(cluster, profiles);
             (attempted, now)
@@ -215,10 +174,6 @@ impl Replay<'_> {
     fn is_over(&self) -> bool {
         let last = self.report.span.map_or(0, |(_, last)| last);
         self.selection.to.is_some_and(|to| last >= to) && self.attempts.is_empty()
-    }
-
-    fn malformed(&self, error: &RecordError) -> ReplayError {
-        ReplayError::Record { path: self.path.clone(), reason: error.to_string() }
     }
 }
 
@@ -250,20 +205,6 @@ impl Report {
             self.first = Some(Box::new(Difference { attempted, now }));
         }
     }
-}
-
-/// The profiles that a segment was decided by.
-fn profiles(path: &Path, start: &Start) -> Result<Profiles, ReplayError> {
-    let Start { kubernetes, policy, scheduler_name, .. } = start;
-    let version = KubernetesVersion::from_name(kubernetes).ok_or_else(|| {
-        ReplayError::Kubernetes { path: path.to_owned(), version: kubernetes.clone() }
-    })?;
-    if policy.is_empty() {
-        return Ok(Profiles::of_version(scheduler_name, version));
-    }
-    let origin = format!("{}: policy", path.display());
-    Profiles::read(&origin, policy, version)
-        .map_err(|source| ReplayError::Policy { path: path.to_owned(), source })
 }
 
 #[cfg(test)]

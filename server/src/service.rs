@@ -20,6 +20,7 @@ mod force_deletion;
 mod witness;
 mod limits;
 mod context;
+mod credential;
 pub(crate) mod readiness;
 mod target;
 mod supposed;
@@ -53,6 +54,7 @@ pub(crate) use assumptions::{
     Assumptions, Follower, HeldPod, Holder, Kept, PREFIXES, Requests, Written,
 };
 pub(crate) use context::{CallContext, CallParts, MIN_REVISION, REQUEST_ID, REVISION, STALENESS};
+pub(crate) use credential::{Credential, Revoked};
 pub(crate) use deadline::{Cancel, CancelOnDrop, Deadline, grpc_timeout};
 pub(crate) use decider::Decider;
 pub(crate) use delivery::{AssumeTerms, Delivery, Guarded, Held, Undelivered, UntilDelivered};
@@ -60,6 +62,7 @@ pub(crate) use error::CallError;
 pub use force_deletion::ForceDeletion;
 pub(crate) use held_bytes::HeldBytes;
 pub use limits::Limits;
+pub(crate) use pool::Pool;
 pub use recorder::JournalOptions;
 pub(crate) use recorder::{Header, Journal, Recorder};
 pub(crate) use replicas::Replicas;

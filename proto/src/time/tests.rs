@@ -104,3 +104,17 @@ fn micro_time_keeps_six_digits() {
         r#""1970-01-01T00:00:00.000000Z""#
     );
 }
+
+#[test]
+fn no_moment_is_made_that_has_no_text() {
+    let last = 253_402_300_799_999_999;
+    let time = Time::try_from_unix_microseconds(last).unwrap();
+    assert_eq!(time.to_string(), "9999-12-31T23:59:59Z");
+    let exact = MicroTime::try_from_unix_microseconds(last).unwrap();
+    assert_eq!(serde_json::to_string(&exact).unwrap(), r#""9999-12-31T23:59:59.999999Z""#);
+    for beyond in [last + 1, u64::MAX] {
+        assert_eq!(Time::try_from_unix_microseconds(beyond), None);
+        assert_eq!(MicroTime::try_from_unix_microseconds(beyond), None);
+    }
+    assert_eq!(Time::default().to_string(), "");
+}

@@ -197,6 +197,15 @@ impl Random {
             // Years 1970 to 9999, what both JSON writers accept.
             "Time" => value
                 .set_field_by_name("seconds", Value::I64((self.next() % 253_000_000_000) as i64)),
+            // In whole microseconds, which is what it counts.
+            "MicroTime" => {
+                value.set_field_by_name(
+                    "seconds",
+                    Value::I64((self.next() % 253_000_000_000) as i64),
+                );
+                let nanos = (self.next() % 1_000_000) as i32 * 1_000;
+                value.set_field_by_name("nanos", Value::I32(nanos));
+            }
             // Keys in order, because `k8s-openapi` sorts them.
             "RawExtension" => {
                 let texts = ["{}", "[]", r#"{"a":[1,"x",null],"b":{"c":true}}"#];

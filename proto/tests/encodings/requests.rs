@@ -28,6 +28,7 @@ requests! {
     SessionServiceOpenRequest SessionServiceApplyRequest SessionServiceCommitRequest
     SessionServiceCloseRequest ApplyRequest GetClusterRequest ListNodesRequest ListPodsRequest
     ReserveRequest ConfirmRequest ExtendRequest ReleaseRequest ListAssumedRequest GetPodRequest ListPendingRequest
+    ListDecisionsRequest GetDecisionRequest ReplayDecisionRequest CompareRequest
 }
 
 fn read<T: DeserializeOwned>(json: &Value) -> Result<T, String> {

@@ -99,7 +99,7 @@ fn told(parting: Parting, names: [String; 2]) -> Told {
     let [first, second] = says;
     let [of_first, of_second] = names;
     Told {
-        time: i64::try_from(at / 1_000_000).ok().map(Time::from_unix_seconds),
+        time: Time::try_from_unix_microseconds(at),
         namespace: pod.namespace.to_string(),
         name: pod.name.to_string(),
         policies: [told_policy(of_first, first), told_policy(of_second, second)],
@@ -123,8 +123,7 @@ fn text(answer: &Answer) -> String {
     let Some(Told { time, namespace, name, policies }) = &answer.parting else {
         return format!("the policies agree: {n_alike} alike");
     };
-    let time = time.as_ref().and_then(|time| serde_json::to_value(time).ok());
-    let time = time.and_then(|it| it.as_str().map(str::to_owned)).unwrap_or_default();
+    let time = time.unwrap_or_default();
     let pod = format!("{namespace}/{name}");
     let head = format!("after {n_alike} alike, at {time}, the policies part about `{pod}`");
     let mut sections = vec![head];

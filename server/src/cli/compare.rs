@@ -12,7 +12,7 @@ use clap::ValueEnum;
 use super::output::{self, Format};
 use super::policies::{PolicyArg, parse_policy};
 use super::{CliError, priced};
-use crate::compare::{self, Question, Rule};
+use crate::compare::{self, Question, Rule, report};
 use crate::feed::file::{self, UnknownFields};
 use figures::Comparison;
 
@@ -61,7 +61,7 @@ pub enum CompareFormat {
 /// # Errors
 /// A policy, a file or a journal that cannot be read.
 pub fn run(args: &CompareArgs) -> Result<ExitCode, CliError> {
-    let mut names = vec!["recorded".to_owned()];
+    let mut names = vec![report::RECORDED.to_owned()];
     let mut rules = vec![Rule::AsRecorded];
     for policy in &args.policies {
         names.push(policy.name());
@@ -77,19 +77,19 @@ pub fn run(args: &CompareArgs) -> Result<ExitCode, CliError> {
         prices: args.prices.as_deref().map(priced::read).transpose()?,
         until_full: args.until_full,
     };
-    let compared = compare::compare(&args.directory, &question);
+    let compared = compare::compare(&args.directory, &question, &|| false);
     let compared = compared.map_err(|error| CliError::Request(error.to_string()))?;
-    let comparison = Comparison::of(&names, &compared);
+    let compared = report::response(&names, &compared);
     let format = match args.output {
         CompareFormat::Html => {
-            output::print(&html::page(&comparison, &compared))?;
+            output::print(&html::page(&compared))?;
             return Ok(ExitCode::SUCCESS);
         }
         CompareFormat::Table => Format::Table,
         CompareFormat::Json => Format::Json,
         CompareFormat::Yaml => Format::Yaml,
     };
-    output::answer(format, &comparison, || comparison.text())?;
+    output::answer(format, &compared, || Comparison(&compared).text())?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -13,7 +13,6 @@ use super::CliError;
 use super::output::{self, Format, Table};
 use crate::clock;
 use crate::replay::{self, Attempted, Difference, Report, Selection};
-use crate::service::recorder::record::Answer;
 
 /// Makes the decisions of a journal again and exits with 1 if any differs
 ///
@@ -135,10 +134,10 @@ struct JsonAttempt<'a> {
 impl JsonAttempt<'_> {
     fn of(attempted: &Attempted) -> JsonAttempt<'_> {
         JsonAttempt {
-            time: time(attempted.record.unix_micros),
+            time: Time::try_from_unix_microseconds(attempted.record.unix_micros),
             generation: attempted.record.generation,
             profile: &attempted.record.profile,
-            results: results(attempted.answer().unwrap_or_default()),
+            results: results(attempted),
         }
     }
 }
@@ -147,11 +146,11 @@ fn json(report: &Report, began: Instant) -> Json<'_> {
     let difference = |difference: &Difference| {
         let Difference { attempted, now } = difference;
         JsonDifference {
-            time: time(attempted.record.unix_micros),
+            time: Time::try_from_unix_microseconds(attempted.record.unix_micros),
             generation: attempted.record.generation,
             profile: attempted.record.profile.clone(),
-            recorded: results(attempted.answer().unwrap_or_default()),
-            now: results(now.clone()),
+            recorded: results(attempted),
+            now: now.clone().into_results().collect(),
         }
     };
     Json {
@@ -163,8 +162,8 @@ fn json(report: &Report, began: Instant) -> Json<'_> {
         n_unknown: report.n_unknown,
         n_gaps: report.n_gaps,
         n_torn: report.torn.len(),
-        from: report.span.and_then(|(from, _)| time(from)),
-        to: report.span.and_then(|(_, to)| time(to)),
+        from: report.span.and_then(|(from, _)| Time::try_from_unix_microseconds(from)),
+        to: report.span.and_then(|(_, to)| Time::try_from_unix_microseconds(to)),
         seconds: (clock::now() - began).as_secs_f64(),
         first_difference: report.first.as_deref().map(difference),
         decisions: report.of_pod.iter().map(JsonAttempt::of).collect(),
@@ -181,8 +180,7 @@ fn text(report: &Report, began: Instant) -> String {
         sections.push(different(first));
     }
     let span = report.span.map_or_else(String::new, |(from, to)| {
-        let shown = |micros| time(micros).map_or_else(String::new, |time| time_text(&time));
-        format!("{} to {}: ", shown(from), shown(to))
+        format!("{} to {}: ", time_text(from), time_text(to))
     });
     let mut lines = vec![format!(
         "{span}{} in {}, from {}",
@@ -222,11 +220,8 @@ fn text(report: &Report, began: Instant) -> String {
 fn listed(attempts: &[Attempted]) -> String {
     let mut table = Table::new(&["TIME", "GENERATION", "POD", "RESULT"]);
     for attempted in attempts {
-        let at =
-            time(attempted.record.unix_micros).map_or_else(String::new, |time| time_text(&time));
-        for (recorded, result) in
-            attempted.pods().zip(results(attempted.answer().unwrap_or_default()))
-        {
+        let at = time_text(attempted.record.unix_micros);
+        for (recorded, result) in attempted.pods().zip(results(attempted)) {
             table.add_row([
                 at.clone(),
                 attempted.record.generation.to_string(),
@@ -241,11 +236,11 @@ fn listed(attempts: &[Attempted]) -> String {
 fn different(difference: &Difference) -> String {
     let Difference { attempted, now } = difference;
     let record = &attempted.record;
-    let recorded = results(attempted.answer().unwrap_or_default());
-    let now = results(now.clone());
+    let recorded = results(attempted);
+    let now: Vec<PlaceResult> = now.clone().into_results().collect();
     let mut lines = vec![format!(
         "The first attempt that differs, at {} on generation {}:",
-        time(record.unix_micros).map_or_else(String::new, |time| time_text(&time)),
+        time_text(record.unix_micros),
         record.generation
     )];
     for (at, pod) in attempted.pods().enumerate() {
@@ -271,12 +266,9 @@ fn different(difference: &Difference) -> String {
     lines.join("\n")
 }
 
-/// The results of an answer, one for each pod.
-fn results(answer: Answer) -> Vec<PlaceResult> {
-    let preempted = answer.preemption.and_then(|preemption| preemption.decision);
-    let decided = preempted
-        .map(|decision| PlaceResult { result: Some(place_result::Result::Decision(decision)) });
-    answer.results.into_iter().chain(decided).collect()
+/// The recorded results of an attempt, one for each pod.
+fn results(attempted: &Attempted) -> Vec<PlaceResult> {
+    attempted.answer().unwrap_or_default().into_results().collect()
 }
 
 fn result_text(result: &PlaceResult) -> String {
@@ -297,15 +289,8 @@ fn result_text(result: &PlaceResult) -> String {
     }
 }
 
-fn time(unix_micros: u64) -> Option<Time> {
-    Some(Time::from_unix_seconds(i64::try_from(unix_micros / 1_000_000).ok()?))
-}
-
-fn time_text(time: &Time) -> String {
-    serde_json::to_value(time)
-        .ok()
-        .and_then(|it| it.as_str().map(str::to_owned))
-        .unwrap_or_default()
+fn time_text(unix_micros: u64) -> String {
+    Time::try_from_unix_microseconds(unix_micros).unwrap_or_default().to_string()
 }
 
 fn as_usize(n: u64) -> usize {

@@ -9,12 +9,10 @@ use std::time::Duration;
 use berth_engine::{NodeView, Snapshot};
 
 use super::mix::{Mix, share};
+use crate::node_labels::{INSTANCE_TYPE, ZONE};
 
 /// Number of times at which a trial is looked at.
 const N_SAMPLES: u64 = 120;
-const ZONE: &str = "topology.kubernetes.io/zone";
-/// Label that says what a node is, and so what it costs.
-pub(crate) const INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
 
 /// Prices of nodes per hour, by the value of their label `node.kubernetes.io/instance-type`.
 pub(crate) type Prices = BTreeMap<String, f64>;

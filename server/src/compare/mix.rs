@@ -9,6 +9,7 @@ use berth_proto::core_v1;
 use rustc_hash::FxHashMap;
 
 use super::arrivals::{Arrival, Arrivals, Event};
+use super::check;
 use crate::replay::ReplayError;
 
 /// Number of different requests that are looked at: the most frequent ones.
@@ -38,12 +39,16 @@ impl Mix {
     ///
     /// # Errors
     /// [`ReplayError`].
-    pub(super) fn of(directory: &Path) -> Result<Mix, ReplayError> {
+    pub(super) fn of(
+        directory: &Path,
+        cancelled: &(dyn Fn() -> bool + Sync),
+    ) -> Result<Mix, ReplayError> {
         let (mut arrivals, cluster) = (Arrivals::of(directory)?, Cluster::new());
         let (mut from, mut until) = (None, 0);
         let mut n_pods: FxHashMap<u32, usize> = FxHashMap::default();
         let mut of_forms: Vec<(Amounts, u64)> = Vec::new();
         while let Some(moment) = arrivals.next()? {
+            check(cancelled)?;
             (from, until) = (from.or(Some(moment.at)), moment.at);
             for event in moment.events {
                 if let Event::Came(arrival) = event {

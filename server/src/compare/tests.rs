@@ -98,7 +98,7 @@ profiles:
 
 fn ask(directory: &Path, question: Question) -> Vec<Figures> {
     let rules = vec![Rule::AsRecorded, Rule::by(Profiles::default()), Rule::by(packing())];
-    compare(directory, &Question { rules, ..question }).unwrap().figures
+    compare(directory, &Question { rules, ..question }, &|| false).unwrap().figures
 }
 
 fn seconds(figures: &Figures, percent: usize) -> u64 {
@@ -270,6 +270,6 @@ fn the_first_decision_at_which_two_policies_part_is_explained_by_both() {
 #[test]
 fn a_directory_without_a_journal_is_named() {
     let directory = tempfile::tempdir().unwrap();
-    let error = compare(directory.path(), &Question::default()).unwrap_err().to_string();
+    let error = compare(directory.path(), &Question::default(), &|| false).unwrap_err().to_string();
     assert!(error.contains(&directory.path().display().to_string()), "{error}");
 }

@@ -11,6 +11,7 @@ use berth_proto::{Amount, core_v1};
 use super::node_group_option::{Capacity, NodeGroupOption, Requested};
 use super::pattern::Pattern;
 use super::verdict::{Verdict, World, least};
+use crate::node_labels::INSTANCE_TYPE;
 
 /// Prices per hour, in one currency of any kind.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -40,7 +41,6 @@ pub struct NodePrice {
     pub per_hour: f64,
 }
 
-const INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
 /// Unfitness of nodes with graphics processors, which are for pods that request some and fit nowhere else: for all
 /// other pods they are out of the question, whatever their size.
 const GPU_UNFITNESS: f64 = 1_000.0;

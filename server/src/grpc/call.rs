@@ -7,7 +7,6 @@ use http::{HeaderMap, Request};
 use tonic::Code;
 use tonic::body::Body;
 
-use super::credential::Revoked;
 use super::timeout::parse_timeout;
 use crate::admission::{Entered, Holder, Lane, OpenStream, User};
 use crate::audit::{Changes, Line};
@@ -15,6 +14,7 @@ use crate::auth::Caller;
 use crate::clock;
 use crate::net::{InUse, Peer};
 use crate::replicas::read_caller;
+use crate::service::Revoked;
 use crate::service::method::{self, Effect, Method};
 use crate::service::{
     Access, CallError, Deadline, Delivery, HeldBytes, REQUEST_ID, State, Supposed,

@@ -27,10 +27,10 @@ use tonic::{Code, Status};
 use tower_service::Service;
 
 use super::call::Call;
-use super::credential::Credential;
 use super::status::of_transport;
 use crate::admission::Lane;
 use crate::clock;
+use crate::service::Credential;
 use crate::service::response_cache::RequestName;
 use crate::service::{CallError, CallParts, MIN_REVISION, State};
 use crate::telemetry::trace::{Scope, Span, followed};

@@ -24,6 +24,9 @@ pub(super) const REPLICA: &str = "replica=";
 /// another replica commits some seconds after one is lost.
 const LEDGER_RETRY: Duration = Duration::from_secs(1);
 
+/// Time after which the journal may be free: replaying takes seconds.
+const JOURNAL_RETRY: Duration = Duration::from_secs(5);
+
 impl From<CallError> for Status {
     fn from(error: CallError) -> Status {
         if let CallError::AtCommitter { code, message, details } = error {
@@ -65,6 +68,12 @@ fn details(error: &CallError) -> ErrorDetails {
         }
         CallError::NoSuchPod { pod, reason } => {
             details.set_resource_info("Pod", presentable(pod), "", *reason);
+        }
+        CallError::NoSuchDecision { id } => {
+            details.set_resource_info("Decision", presentable(id), "", "is not in the journal");
+        }
+        CallError::JournalBusy => {
+            details.set_retry_info(Some(JOURNAL_RETRY));
         }
         CallError::Overloaded(overloaded) => {
             details.set_retry_info(Some(overloaded.retry_after));
@@ -117,6 +126,8 @@ fn info(error: &CallError) -> Option<Info> {
         CallError::MessageTooLarge { limit } => {
             Info::new("MESSAGE_TOO_LARGE", [("max_bytes", limit.to_string())])
         }
+        CallError::NoJournal => Info::new("NO_JOURNAL", []),
+        CallError::JournalBusy => Info::new("JOURNAL_BUSY", []),
         CallError::TooManySessions { limit } => {
             Info::new("TOO_MANY_SESSIONS", [("max_sessions", limit.to_string())])
         }
@@ -152,6 +163,8 @@ fn info(error: &CallError) -> Option<Info> {
         | CallError::Audit(ChangeError::QueueFull { .. } | ChangeError::CallEnded)
         | CallError::NoSuchSession { .. }
         | CallError::NoSuchPod { .. }
+        | CallError::NoSuchDecision { .. }
+        | CallError::JournalDamaged { .. }
         | CallError::NotReady(_)
         | CallError::NoSuchMethod { .. }
         | CallError::Draining

@@ -17,8 +17,15 @@ pub(crate) struct Keep {
 }
 
 /// The path of the segment that was begun at this time, in microseconds since 1970.
-pub(super) fn segment(directory: &Path, unix_micros: u64) -> PathBuf {
+pub(crate) fn segment(directory: &Path, unix_micros: u64) -> PathBuf {
     directory.join(format!("{unix_micros:0N_DIGITS$}.{EXTENSION}"))
+}
+
+/// When the segment of a path was begun, in microseconds since 1970.
+pub(crate) fn begun(path: &Path) -> Option<u64> {
+    let stem = path.file_stem()?.to_str()?;
+    let is_number = stem.len() == N_DIGITS && stem.bytes().all(|it| it.is_ascii_digit());
+    stem.parse().ok().filter(|_| is_number)
 }
 
 /// Locks a directory for its one writer, until the file is closed; the system does that at the end of the process, too.
@@ -45,10 +52,7 @@ pub(crate) fn segments(directory: &Path) -> io::Result<Vec<PathBuf>> {
     let mut paths = Vec::new();
     for entry in fs::read_dir(directory)? {
         let path = entry?.path();
-        let is_number =
-            |stem: &str| stem.len() == N_DIGITS && stem.bytes().all(|it| it.is_ascii_digit());
-        let stem = path.file_stem().and_then(|stem| stem.to_str());
-        if path.extension().is_some_and(|it| it == EXTENSION) && stem.is_some_and(is_number) {
+        if path.extension().is_some_and(|it| it == EXTENSION) && begun(&path).is_some() {
             paths.push(path);
         }
     }

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use berth_engine::{
-    BatchRequest, Cluster, Decision, EngineError, Outcome, PlaceRequest, Pod, PodKey, Policy,
-    PreemptRequest, TieBreak,
+    BatchRequest, Cluster, Decision, EngineError, Explanation, Outcome, PlaceRequest, Pod, PodKey,
+    Policy, PreemptRequest, TieBreak,
 };
+use berth_proto::core_v1;
 use prost::Message;
 
 use crate::policy::Profiles;
@@ -36,9 +37,11 @@ impl std::fmt::Debug for Attempted {
 }
 
 impl Attempted {
+    /// An attempt with its run and its number, and with the pods that a dictionary has for it.
+    ///
     /// # Errors
     /// [`RecordError`]: a pod's template is missing.
-    pub(super) fn of(
+    pub(crate) fn of(
         mut record: Attempt,
         (run, sequence): (u64, u64),
         dictionary: &Dictionary,
@@ -52,6 +55,15 @@ impl Attempted {
     /// The pods of the attempt, as they were recorded.
     pub(crate) fn pods(&self) -> impl Iterator<Item = RecordedPod> {
         self.pods.iter().flat_map(PodSource::pods)
+    }
+
+    /// The object of a pod, as it was recorded.
+    ///
+    /// # Errors
+    /// [`RecordError`]: it cannot be read.
+    pub(crate) fn object(&self, index: usize) -> Result<Option<core_v1::Pod>, RecordError> {
+        let sources = self.pods.iter().flat_map(|source| source.pods().map(move |it| (source, it)));
+        sources.skip(index).map(|(source, pod)| source.object_of(&pod)).next().transpose()
     }
 
     /// Whether the attempt is about a pod of this name.
@@ -72,7 +84,7 @@ impl Attempted {
     }
 
     /// Whether this is the answer that was recorded, to the last byte.
-    pub(super) fn is_answered_by(&self, answer: &Answer) -> bool {
+    pub(crate) fn is_answered_by(&self, answer: &Answer) -> bool {
         self.answer().is_some_and(|recorded| recorded.encode_to_vec() == answer.encode_to_vec())
     }
 
@@ -90,9 +102,7 @@ impl Attempted {
     fn made(&self, cluster: &Cluster, profiles: &Profiles) -> Result<ToldKind, String> {
         let record = &*self.record;
         let policy = profiles.of_scheduler(&record.profile)?;
-        let mut pods = Vec::new();
-        let compiled = self.pods.iter().try_for_each(|run| run.compile_all(cluster, &mut pods));
-        compiled.map_err(|error| error.to_string())?;
+        let pods = self.compiled(cluster).map_err(|error| error.to_string())?;
         if record.is_batch {
             return self.made_batch(cluster, policy, &pods).map_err(|error| error.to_string());
         }
@@ -108,6 +118,38 @@ impl Attempted {
         let (tie_break, now) = (self.tie_break(), record.now);
         let decided = cluster.place(&PlaceRequest { pod, policy, tie_break, now });
         Ok(ToldKind::One(decided.map(|decision| self.as_asked(decision))))
+    }
+
+    /// Explains the decision about one of the pods, on a cluster on which those before it are assumed first. `None` if
+    /// that is not known: the pods of a gang may have evicted others.
+    pub(super) fn explained(
+        &self,
+        index: usize,
+        cluster: &Cluster,
+        profiles: &Profiles,
+        is_detailed: &dyn Fn(&str) -> bool,
+        cancelled: &dyn Fn() -> bool,
+    ) -> Option<Result<Explanation, EngineError>> {
+        let record = &*self.record;
+        let evicts = record.gang_outcome.as_ref().is_some_and(|it| !it.preemptions.is_empty());
+        let policy = profiles.of_scheduler(&record.profile).ok().filter(|_| !evicts)?;
+        let pods = self.compiled(cluster).ok()?;
+        let (before, pod) = (pods.get(..index)?, pods.get(index)?);
+        let (tie_break, now) = (self.tie_break(), record.now);
+        let request = PlaceRequest { pod, policy, tie_break, now };
+        if before.is_empty() {
+            return Some(cluster.explain_unless(&request, is_detailed, cancelled));
+        }
+        let (pods, assume, gang) = (before, true, None);
+        let then = cluster.fork();
+        then.place_batch(&BatchRequest { pods, policy, tie_break, assume, gang, cancelled, now });
+        Some(then.explain_unless(&request, is_detailed, cancelled))
+    }
+
+    fn compiled(&self, cluster: &Cluster) -> Result<Vec<Pod>, RecordError> {
+        let mut pods = Vec::new();
+        self.pods.iter().try_for_each(|run| run.compile_all(cluster, &mut pods))?;
+        Ok(pods)
     }
 
     fn made_batch(

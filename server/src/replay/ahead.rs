@@ -52,7 +52,12 @@ impl Ahead {
         if segments.is_empty() {
             return Err(ReplayError::Empty { directory: directory.to_owned() });
         }
-        Ok(Ahead {
+        Ok(Ahead::of(segments))
+    }
+
+    /// A part of a journal: some segments, in their order.
+    pub(super) fn of(segments: Vec<PathBuf>) -> Ahead {
+        Ahead {
             source: source::read(segments),
             has_ended: false,
             steps: VecDeque::new(),
@@ -62,7 +67,7 @@ impl Ahead {
             dictionary: Dictionary::default(),
             run: (0, 0),
             n_attempts: 0,
-        })
+        }
     }
 
     /// The next step; `None` at the end. Attempts that are read meanwhile are handed to `note`.

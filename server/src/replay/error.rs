@@ -27,6 +27,9 @@ pub(crate) enum ReplayError {
     /// A segment cannot be read.
     #[error(transparent)]
     Read(#[from] ReadError),
+    /// Nobody waits for it any more.
+    #[error("nobody waits for it any more")]
+    Cancelled,
     /// A segment does not begin with a start.
     #[error("`{}` does not begin as a segment does", path.display())]
     NoStart {

@@ -4,7 +4,8 @@ use std::fs;
 use std::sync::Arc;
 
 use berth_engine::{
-    BatchRequest, ClusterState, Delta, Gang, PlaceRequest, PreemptOptions, PreemptRequest, TieBreak,
+    BatchRequest, Cluster, ClusterState, Delta, Gang, PlaceRequest, PreemptOptions, PreemptRequest,
+    TieBreak,
 };
 use berth_testing::object;
 
@@ -12,6 +13,7 @@ use super::*;
 use crate::journal::directory;
 use crate::journal::reader::{Block, Reader};
 use crate::journal::writer::Writer;
+use crate::policy::Profiles;
 use crate::service::recorder::record::{Columns, Kind, Record};
 use crate::service::{Header, Journal, JournalOptions, Recorder};
 use crate::telemetry::Metrics;

@@ -115,7 +115,7 @@ pub(super) async fn report_health(state: &State, health: &HealthReporter) {
     }
     // Without a cluster the expander still chooses by the contents of a request.
     health.set_service_status("grpcplugin.Expander", serving(!draining)).await;
-    for service in ["ClusterService", "LifecycleService"] {
+    for service in ["ClusterService", "DecisionService", "LifecycleService"] {
         health.set_service_status(format!("berth.v1.{service}"), serving(!draining)).await;
     }
 }

@@ -57,13 +57,18 @@ pub(crate) fn get_cluster(
     request: &GetClusterRequest,
 ) -> Result<GetClusterResponse, CallError> {
     let target = state.target(&call.access, &request.session_id)?;
-    Ok(GetClusterResponse {
+    Ok(described(state, &target))
+}
+
+/// Sizes, staleness and contradictions of the live cluster, or of a session's.
+pub(crate) fn described(state: &State, cluster: &Cluster) -> GetClusterResponse {
+    GetClusterResponse {
         staleness_ms: state.freshness.staleness().map(clock::as_millis),
         scheduler_names: state.profiles.names().map(str::to_owned).collect(),
         decidable: state.check_decidable().is_ok(),
         n_shapes: saturate(state.cluster.n_shapes()),
-        ..sizes(&target)
-    })
+        ..sizes(cluster)
+    }
 }
 
 /// The sizes of a cluster.

@@ -110,6 +110,26 @@ pub(crate) enum CallError {
         /// The limit.
         limit: usize,
     },
+    /// A call about recorded decisions, of which this server has none.
+    #[error("this server records no decisions; `berth serve --journal DIR` does")]
+    NoJournal,
+    /// A decision that is not in the journal.
+    #[error(
+        "decision `{id}` not found: it was never recorded, or its segment of the journal is removed"
+    )]
+    NoSuchDecision {
+        /// The id from the request.
+        id: String,
+    },
+    /// Another call makes a part of the journal again.
+    #[error("another call replays the journal or compares policies on it")]
+    JournalBusy,
+    /// The journal cannot be read.
+    #[error("the journal cannot be read: {reason}")]
+    JournalDamaged {
+        /// Why.
+        reason: String,
+    },
     /// The limit on open sessions is reached.
     #[error("session limit of {limit} reached")]
     TooManySessions {
@@ -272,12 +292,14 @@ impl CallError {
             | CallError::TooManySessions { .. }
             | CallError::TooManyWatchers { .. }
             | CallError::SessionTooLarge { .. }
+            | CallError::JournalBusy
             | CallError::Overloaded(_)
             | CallError::Audit(ChangeError::QueueFull { .. }) => Code::ResourceExhausted,
             CallError::Auth(AuthError::Unauthenticated { .. }) => Code::Unauthenticated,
             CallError::Auth(AuthError::PermissionDenied { .. }) => Code::PermissionDenied,
             CallError::NoSuchSession { .. }
             | CallError::NoSuchPod { .. }
+            | CallError::NoSuchDecision { .. }
             | CallError::Assumption(AssumptionError::Over { .. }) => Code::NotFound,
             CallError::Assumption(
                 AssumptionError::OtherToken { .. }
@@ -303,9 +325,10 @@ impl CallError {
             CallError::DeadlineExceeded
             | CallError::Audit(ChangeError::CallEnded)
             | CallError::TookTooLong { .. } => Code::DeadlineExceeded,
-            CallError::RequestIdReused { .. } | CallError::SessionElsewhere { .. } => {
-                Code::FailedPrecondition
-            }
+            CallError::RequestIdReused { .. }
+            | CallError::SessionElsewhere { .. }
+            | CallError::NoJournal => Code::FailedPrecondition,
+            CallError::JournalDamaged { .. } => Code::DataLoss,
             CallError::NotReady(NotReady::FedByApiServer) => Code::FailedPrecondition,
             CallError::Draining
             | CallError::NotReady(_)
@@ -335,6 +358,10 @@ impl CallError {
             | CallError::TooMany { .. }
             | CallError::MessageTooLarge { .. }
             | CallError::NoSuchPod { .. }
+            | CallError::NoJournal
+            | CallError::NoSuchDecision { .. }
+            | CallError::JournalBusy
+            | CallError::JournalDamaged { .. }
             | CallError::TooManyWatchers { .. }
             | CallError::NoSuchSession { .. }
             | CallError::SessionElsewhere { .. }

@@ -70,6 +70,8 @@ pub(crate) struct State {
     pub(crate) pool: Pool,
     /// A pool of its own for simulations, which take seconds: decisions keep a core beside them.
     pub(crate) simulation_pool: Pool,
+    /// One thread for calls that make a part of the journal again, which takes minutes: simulations keep theirs.
+    pub(crate) journal_pool: Pool,
     /// The ledger's grants.
     pub(crate) grants: Arc<Grants>,
     /// Copies the ledger's fences into the cluster.
@@ -121,6 +123,7 @@ impl State {
         let (counts, patience) = (metrics.admission().clone(), limits.load.max_queue_time);
         let pool = Pool::of_decisions(patience, &counts);
         let simulation_pool = Pool::of_simulations(patience, &counts);
+        let journal_pool = Pool::of(Lane::Simulation, 1, patience, &counts);
         let ledger_pool = Pool::of(Lane::Ledger, N_LEDGER_THREADS, patience, &counts);
         let workers = LaneWorkers {
             decision: pool.workers().clone(),
@@ -157,6 +160,7 @@ impl State {
             long_writes: LongWrites::default(),
             pool,
             simulation_pool,
+            journal_pool,
             grants: Arc::new(Grants::new(Arc::new(Memory::new(ledger::first_revision())))),
             fences: Arc::new(Fences::new(true)),
             force_deletion: ForceDeletion::default(),

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use berth_engine::Decision;
+use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::broadcast::{self, Receiver, Sender};
 
 use super::error::CallError;
@@ -36,23 +37,77 @@ impl Watchers {
     ///
     /// # Errors
     /// [`CallError::TooManyWatchers`].
-    pub(crate) fn join(&self) -> Result<Receiver<Arc<Decision>>, CallError> {
+    pub(crate) fn join(&self) -> Result<Watcher, CallError> {
         if self.0.receiver_count() >= MAX_WATCHERS {
             return Err(CallError::TooManyWatchers { limit: MAX_WATCHERS });
         }
-        Ok(self.0.subscribe())
+        Ok(Watcher { told: self.0.subscribe(), n_missed: 0 })
+    }
+}
+
+/// One who is told.
+pub(crate) struct Watcher {
+    told: Receiver<Arc<Decision>>,
+    n_missed: u64,
+}
+
+impl Watcher {
+    /// The next decision that is wanted; `None` once the server ends. May be dropped and called again.
+    pub(crate) async fn next(
+        &mut self,
+        is_wanted: impl Fn(&Decision) -> bool,
+    ) -> Option<Arc<Decision>> {
+        loop {
+            match self.told.recv().await {
+                Ok(decision) if is_wanted(&decision) => return Some(decision),
+                Ok(_) => {}
+                Err(RecvError::Lagged(n)) => self.n_missed += n,
+                Err(RecvError::Closed) => return None,
+            }
+        }
+    }
+
+    /// Number of decisions that were missed since the last time that this was told of.
+    pub(crate) fn n_missed(&self) -> u64 {
+        self.n_missed
+    }
+
+    /// The reader knows how many were missed.
+    pub(crate) fn forget_missed(&mut self) {
+        self.n_missed = 0;
+    }
+
+    /// The reader took no decision.
+    pub(crate) fn miss(&mut self) {
+        self.n_missed += 1;
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use berth_engine::{Generation, Outcome, Plugin, PodKey};
+
+    fn decision(name: &str) -> Decision {
+        let outcome = Outcome::Gated { plugin: Plugin::SchedulingGates, reasons: Vec::new() };
+        let generation = Generation::from(1);
+        Decision { pod: PodKey::new("default", name), uid: "".into(), generation, outcome }
+    }
+
+    #[tokio::test]
+    async fn what_a_watcher_does_not_take_is_counted() {
+        let watchers = Watchers::default();
+        let mut watcher = watchers.join().unwrap();
+        (0..=MAX_WAITING).for_each(|i| watchers.tell(&decision(&format!("q{i}"))));
+        let next = watcher.next(|it| it.pod.name.ends_with("100")).await.unwrap();
+        assert_eq!((&*next.pod.name, watcher.n_missed()), ("q100", 1));
+    }
 
     #[test]
     fn watchers_are_bounded() {
         let watchers = Watchers::default();
         let joined: Vec<_> = (0..MAX_WATCHERS).map(|_| watchers.join().unwrap()).collect();
-        let error = watchers.join().unwrap_err();
+        let error = watchers.join().err().unwrap();
         assert_eq!(error, CallError::TooManyWatchers { limit: MAX_WATCHERS });
         drop(joined);
         assert!(watchers.join().is_ok());

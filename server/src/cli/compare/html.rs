@@ -5,10 +5,10 @@ use std::fmt::Write as _;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use berth_proto::berth_v1::{CompareResponse, FigureSample};
 use ring::digest::{SHA256, digest};
 
-use super::figures::{Comparison, percent, time};
-use crate::compare::{Compared, Sample};
+use super::figures::{Comparison, percent};
 
 /// Size of a plot, and the room around its lines.
 const WIDTH: f64 = 640.0;
@@ -36,7 +36,7 @@ text { font: 12px system-ui, sans-serif; fill: currentColor }
 ";
 
 /// The page.
-pub(super) fn page(comparison: &Comparison, compared: &Compared) -> String {
+pub(super) fn page(compared: &CompareResponse) -> String {
     let mut page = String::from("<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n");
     page.push_str("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n");
     let style = STANDARD.encode(digest(&SHA256, STYLE.as_bytes()));
@@ -47,14 +47,14 @@ pub(super) fn page(comparison: &Comparison, compared: &Compared) -> String {
          content=\"default-src 'none'; style-src 'sha256-{style}'\">"
     );
     page.push_str("<title>Policies side by side</title>\n");
-    let names: Vec<String> = comparison.policies.iter().map(|it| escaped(&it.name)).collect();
+    let names: Vec<String> = compared.policies.iter().map(|it| escaped(&it.name)).collect();
     let _ = writeln!(page, "<style>{STYLE}</style>\n<h1>Policies side by side</h1>");
     let _ = writeln!(page, "<p>{}</p>", span(compared));
-    page.push_str(&table(comparison, &names));
+    page.push_str(&table(compared, &names));
     for (title, is_share, figure) in plots(compared) {
-        let lines = compared.figures.iter().map(|figures| {
+        let lines = compared.policies.iter().map(|figures| {
             let points = figures.samples.iter();
-            points.filter_map(|sample| Some((sample.at, figure(sample)?))).collect()
+            points.filter_map(|sample| Some((micros(sample)?, figure(sample)?))).collect()
         });
         let lines: Vec<Vec<(u64, f64)>> = lines.collect();
         let _ = writeln!(page, "<figure><figcaption>{}</figcaption>", escaped(&title));
@@ -65,20 +65,22 @@ pub(super) fn page(comparison: &Comparison, compared: &Compared) -> String {
     page
 }
 
-fn span(compared: &Compared) -> String {
-    let shown = |micros| {
-        let time = time(micros).and_then(|it| serde_json::to_value(it).ok());
-        time.and_then(|it| it.as_str().map(escaped)).unwrap_or_default()
-    };
-    format!("Recorded from {} to {}.", shown(compared.span.0), shown(compared.span.1))
+fn span(compared: &CompareResponse) -> String {
+    let [from, until] = [compared.from, compared.until].map(Option::unwrap_or_default);
+    format!("Recorded from {from} to {until}.")
 }
 
-fn table(comparison: &Comparison, names: &[String]) -> String {
+/// When a sample was taken, in microseconds since 1970.
+fn micros(sample: &FigureSample) -> Option<u64> {
+    u64::try_from(sample.time?.unix_microseconds()?).ok()
+}
+
+fn table(compared: &CompareResponse, names: &[String]) -> String {
     let mut table = String::from("<table>\n<tr><th scope=\"col\">Figure</th>");
     for name in names {
         let _ = write!(table, "<th scope=\"col\">{name}</th>");
     }
-    for (name, cells) in comparison.rows() {
+    for (name, cells) in Comparison(compared).rows() {
         let _ = write!(table, "</tr>\n<tr><th scope=\"row\">{}</th>", escaped(&name));
         for cell in cells {
             let _ = write!(table, "<td>{}</td>", escaped(&cell));
@@ -88,21 +90,21 @@ fn table(comparison: &Comparison, names: &[String]) -> String {
     table
 }
 
-type Figure = Box<dyn Fn(&Sample) -> Option<f64>>;
+type Figure = Box<dyn Fn(&FigureSample) -> Option<f64>>;
 
 /// The plots of the page. Each has a title, says whether its values are shares, and takes a value from a sample.
-fn plots(compared: &Compared) -> Vec<(String, bool, Figure)> {
+fn plots(compared: &CompareResponse) -> Vec<(String, bool, Figure)> {
     let mut plots: Vec<(String, bool, Figure)> = vec![
-        ("Pods that wait".to_owned(), false, Box::new(|it| Some(as_f64(it.n_waiting)))),
-        ("Nodes in use".to_owned(), false, Box::new(|it| Some(as_f64(it.n_busy)))),
+        ("Pods that wait".to_owned(), false, Box::new(|it| Some(f64::from(it.n_waiting)))),
+        ("Nodes in use".to_owned(), false, Box::new(|it| Some(f64::from(it.n_busy)))),
     ];
-    let sample = compared.figures.iter().find_map(|figures| figures.samples.last());
+    let sample = compared.policies.iter().find_map(|figures| figures.samples.last());
     for name in sample.iter().flat_map(|sample| sample.resources.keys()) {
         let (requested, unusable) = (name.clone(), name.clone());
         plots.push((
             format!("{name}: share requested"),
             true,
-            Box::new(move |it| Some(it.resources.get(&requested)?.share())),
+            Box::new(move |it| Some(it.resources.get(&requested)?.requested)),
         ));
         plots.push((
             format!("{name}: share of what is idle that the recorded pods cannot use"),
@@ -197,16 +199,21 @@ fn as_f64_time(n: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compare::Figures;
+    use berth_proto::MicroTime;
+    use berth_proto::berth_v1::PolicyFigures;
 
     #[test]
     fn names_are_no_markup_and_lines_stay_in_their_plot() {
-        let sample = |at, n_waiting| Sample { at, n_waiting, ..Sample::default() };
-        let mut figures = Figures::default();
-        figures.samples = vec![sample(5, 0), sample(10, 40), sample(15, 10)];
-        let compared = Compared { span: (5, 15), figures: vec![figures, Figures::default()] };
-        let names = ["<b onclick='x'>&\"".to_owned(), "b".to_owned()];
-        let page = page(&Comparison::of(&names, &compared), &compared);
+        let sample = |at, n_waiting| {
+            let time = Some(MicroTime::from_unix_microseconds(at));
+            FigureSample { time, n_waiting, ..FigureSample::default() }
+        };
+        let samples = vec![sample(5, 0), sample(10, 40), sample(15, 10)];
+        let name = "<b onclick='x'>&\"".to_owned();
+        let first = PolicyFigures { name, samples, ..PolicyFigures::default() };
+        let second = PolicyFigures { name: "b".to_owned(), ..PolicyFigures::default() };
+        let policies = vec![first, second];
+        let page = page(&CompareResponse { policies, ..CompareResponse::default() });
         assert!(!page.contains("<b ") && page.contains("&lt;b onclick=&#39;x&#39;&gt;&amp;&quot;"));
         assert!(!page.contains("http://") && !page.contains("<script"), "{page}");
         assert!(page.contains("points=\"64.0,192.0 346.0,12.0 628.0,147.0\""), "{page}");

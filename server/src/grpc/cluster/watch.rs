@@ -8,8 +8,6 @@ use berth_engine::Decision;
 use berth_proto::berth_v1::{
     ListPendingRequest, ListPendingResponse, WatchRequest, WatchResponse, watch_response::Event,
 };
-use tokio::sync::broadcast::Receiver;
-use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc::{self, Sender};
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_stream::wrappers::ReceiverStream;
@@ -17,6 +15,7 @@ use tonic::Status;
 
 use crate::grpc::follow;
 use crate::service::cluster::pending;
+use crate::service::watchers::Watcher;
 use crate::service::{CallContext, CallError, State, convert};
 use crate::shutdown;
 
@@ -40,10 +39,10 @@ pub(super) fn serve(
         return Err(CallError::field("decisions", "must be set, or `pending`"));
     }
     // Also a stream that asks for pending pods alone counts towards the limit.
-    let decisions = state.watchers.join()?;
+    let watcher = state.watchers.join()?;
     let (answers, receiver) = mpsc::channel(QUEUE);
     follow::spawn(async move {
-        if let Err(error) = answer(&state, &call, &request, decisions, &answers).await {
+        if let Err(error) = answer(&state, &call, &request, watcher, &answers).await {
             // A closed channel means that the client is gone, so the error has no receiver.
             drop(answers.send(Err(error.into())).await);
         }
@@ -55,14 +54,14 @@ async fn answer(
     state: &Arc<State>,
     call: &CallContext,
     request: &WatchRequest,
-    mut decisions: Receiver<Arc<Decision>>,
+    mut watcher: Watcher,
     answers: &Sender<ResponseItem>,
 ) -> Result<(), CallError> {
     let draining = shutdown::requested(state.draining.clone());
     tokio::pin!(draining);
     let mut looks = interval(LOOK);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let (mut n_missed, mut last, mut seen) = (0, None, None);
+    let (mut last, mut seen) = (None, None);
     loop {
         tokio::select! {
             () = &mut draining => return Err(CallError::Draining),
@@ -84,27 +83,20 @@ async fn answer(
                 let event = Some(Event::Pending(list));
                 drop(answers.try_send(Ok(WatchResponse { event, n_missed: 0 })));
             }
-            told = decisions.recv() => match told {
-                Ok(decision) if is_wanted(request, &decision) => {
-                    let event = Some(Event::Decision(convert::decision((*decision).clone())));
-                    match answers.try_send(Ok(WatchResponse { event, n_missed })) {
-                        Ok(()) => n_missed = 0,
-                        Err(_) => n_missed += 1,
-                    }
+            told = watcher.next(|decision| is_wanted(request, decision)), if request.decisions => {
+                let Some(decision) = told else { return Ok(()) };
+                let event = Some(Event::Decision(convert::decision((*decision).clone())));
+                match answers.try_send(Ok(WatchResponse { event, n_missed: watcher.n_missed() })) {
+                    Ok(()) => watcher.forget_missed(),
+                    Err(_) => watcher.miss(),
                 }
-                Ok(_) => {}
-                Err(RecvError::Lagged(n)) if request.decisions => n_missed += n,
-                Err(RecvError::Lagged(_)) => {}
-                // The sender lives as long as the state.
-                Err(RecvError::Closed) => return Ok(()),
             },
         }
     }
 }
 
 fn is_wanted(request: &WatchRequest, decision: &Decision) -> bool {
-    request.decisions
-        && (request.namespace.is_empty() || *decision.pod.namespace == *request.namespace)
+    request.namespace.is_empty() || *decision.pod.namespace == *request.namespace
 }
 
 /// Whether both lists say the same about the pods.

@@ -14,7 +14,7 @@ use tonic::Status;
 use tonic::body::Body;
 
 use crate::admission::{ByteBudget, Bytes, Holder, SMALL};
-use crate::grpc::credential::Credential;
+use crate::service::Credential;
 use crate::service::{CallError, HeldBytes};
 
 /// Length of the prefix of a message: a flag and its length.

@@ -107,6 +107,12 @@ fn calls() -> Vec<Option<Route>> {
         "/v1/ledger/get-fence" "LifecycleService/GetFence" GetFenceRequest -> GetFenceResponse;
         "/v1/ledger/check-token" "LifecycleService/CheckToken" CheckTokenRequest -> CheckTokenResponse;
         "/v1/ledger/list-records" "LifecycleService/ListLedgerRecords" ListLedgerRecordsRequest -> ListLedgerRecordsResponse;
+        "/v1/decisions/list" "DecisionService/List" ListDecisionsRequest -> ListDecisionsResponse;
+        "/v1/decisions/get" "DecisionService/Get" GetDecisionRequest -> GetDecisionResponse;
+        "/v1/decisions/replay" "DecisionService/Replay" ReplayDecisionRequest -> ReplayDecisionResponse;
+        "/v1/decisions/compare" "DecisionService/Compare" CompareRequest -> CompareResponse;
+        "/v1/get-cluster" "ClusterService/GetCluster" GetClusterRequest -> GetClusterResponse;
+        "/v1/list-nodes" "ClusterService/ListNodes" ListNodesRequest -> ListNodesResponse;
         "/v1/get-pod" "ClusterService/GetPod" GetPodRequest -> GetPodResponse;
         "/v1/list-pods" "ClusterService/ListPods" ListPodsRequest -> ListPodsResponse;
         "/v1/list-pending" "ClusterService/ListPending" ListPendingRequest -> ListPendingResponse;

@@ -9,6 +9,7 @@ use berth_proto::berth_v1::{self as wire, ConsolidateRequest, ConsolidateRespons
 use super::drain::{
     code, compile_node_rules, compile_rules, moment, names, policy, wire_node, wire_utilization,
 };
+use crate::node_labels::INSTANCE_TYPE;
 use crate::policy::Profiles;
 use crate::service::CallError;
 use crate::service::Cancel;
@@ -18,8 +19,6 @@ use crate::service::convert::{self, pod_key};
 
 /// Utilization threshold where the request has none: cluster-autoscaler's default.
 const THRESHOLD: f64 = 0.5;
-/// Label in which cloud providers put a node's instance type.
-const INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
 
 pub(super) fn answer(
     state: &State,

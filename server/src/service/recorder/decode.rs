@@ -162,7 +162,11 @@ impl PodSource {
         self.object_of(&self.recorded)
     }
 
-    fn object_of(&self, recorded: &RecordedPod) -> Result<core_v1::Pod, RecordError> {
+    /// One of the pods as an object.
+    ///
+    /// # Errors
+    /// [`RecordError::Encoding`].
+    pub(crate) fn object_of(&self, recorded: &RecordedPod) -> Result<core_v1::Pod, RecordError> {
         let RecordedPod { namespace, name, uid, node, encoded, .. } = recorded;
         let mut pod = match &self.template {
             Some(template) => template.object.clone(),

@@ -17,6 +17,25 @@ pub(crate) struct Record {
     pub(crate) kind: Option<Kind>,
 }
 
+/// One record as far as attempts go: what they need, and nothing of the changes around them.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct AttemptRecord {
+    #[prost(oneof = "AttemptKind", tags = "1, 3, 4, 18")]
+    pub(crate) kind: Option<AttemptKind>,
+}
+
+#[derive(Clone, PartialEq, Oneof)]
+pub(crate) enum AttemptKind {
+    #[prost(message, tag = "1")]
+    Start(Start),
+    #[prost(message, boxed, tag = "3")]
+    Attempt(Box<Attempt>),
+    #[prost(bytes, tag = "4")]
+    Template(Vec<u8>),
+    #[prost(string, tag = "18")]
+    Name(String),
+}
+
 #[derive(Clone, PartialEq, Oneof)]
 pub(crate) enum Kind {
     #[prost(message, tag = "1")]
@@ -269,4 +288,15 @@ pub(crate) struct Answer {
     pub(crate) gang: Option<wire::GangOutcome>,
     #[prost(message, optional, tag = "3")]
     pub(crate) preemption: Option<wire::PreemptResponse>,
+}
+
+impl Answer {
+    /// The results, one for each pod, that of a preemption as well.
+    pub(crate) fn into_results(self) -> impl Iterator<Item = wire::PlaceResult> {
+        let preempted = self.preemption.and_then(|preemption| preemption.decision);
+        let result = |decision| wire::PlaceResult {
+            result: Some(wire::place_result::Result::Decision(decision)),
+        };
+        self.results.into_iter().chain(preempted.map(result))
+    }
 }

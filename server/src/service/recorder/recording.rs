@@ -2,13 +2,14 @@
 
 use std::fs::File;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use berth_engine::{Beginning, Cluster, Generation};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::encode::Encoder;
 use super::queue::{Item, Recorder};
@@ -17,6 +18,7 @@ use crate::clock;
 use crate::journal::directory::{self, Keep};
 use crate::journal::writer::Writer;
 use crate::policy::Profiles;
+use crate::service::CallError;
 use crate::telemetry::{JournalCounts, JournalGap};
 
 /// What waits for its block is written after this time at the latest.
@@ -61,6 +63,9 @@ impl Header {
 
 /// A journal that is being written.
 pub(crate) struct Journal {
+    directory: PathBuf,
+    /// For the one call that makes a part of it again.
+    busy: Arc<Semaphore>,
     recorder: Arc<Recorder>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
@@ -103,9 +108,23 @@ impl Journal {
             state: State::Waiting(clock::now()),
         };
         recording.begin()?;
+        let directory = recording.options.directory.clone();
         let thread = std::thread::Builder::new().name("journal".to_owned());
         let thread = Mutex::new(Some(thread.spawn(move || recording.run())?));
-        Ok(Journal { recorder, thread })
+        Ok(Journal { directory, busy: Arc::new(Semaphore::new(1)), recorder, thread })
+    }
+
+    /// Where its segments are.
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// A turn at making a part of the journal again, which takes a core and the memory of a whole cluster.
+    ///
+    /// # Errors
+    /// [`CallError::JournalBusy`] while another call has it.
+    pub(crate) fn turn(&self) -> Result<OwnedSemaphorePermit, CallError> {
+        self.busy.clone().try_acquire_owned().map_err(|_| CallError::JournalBusy)
     }
 
     /// Writes the rest, and waits until that is done.

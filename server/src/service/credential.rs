@@ -18,7 +18,7 @@ const INTERVAL: Duration = Duration::from_secs(5);
 
 /// The credential of a stream's caller.
 #[derive(Clone)]
-pub(super) struct Credential {
+pub(crate) struct Credential {
     auth: Arc<Auth>,
     peer: Option<Arc<Peer>>,
     /// The header with the token, if there is one.
@@ -27,10 +27,10 @@ pub(super) struct Credential {
 }
 
 /// Ends with the reason why the caller is not known any more.
-pub(super) type Revoked = Pin<Box<dyn Future<Output = AuthError> + Send>>;
+pub(crate) type Revoked = Pin<Box<dyn Future<Output = AuthError> + Send>>;
 
 impl Credential {
-    pub(super) fn of(
+    pub(crate) fn of(
         auth: &Arc<Auth>,
         peer: Option<&Arc<Peer>>,
         headers: &HeaderMap,
@@ -48,7 +48,7 @@ impl Credential {
     ///
     /// # Errors
     /// `UNAUTHENTICATED` for one that was revoked.
-    pub(super) fn check(&mut self) -> Result<(), AuthError> {
+    pub(crate) fn check(&mut self) -> Result<(), AuthError> {
         // The sender lives as long as the server.
         if self.reloads.has_changed().unwrap_or(false) {
             self.reloads.mark_unchanged();
@@ -63,7 +63,7 @@ impl Credential {
     }
 
     /// Waits until the credential is not known any more.
-    pub(super) fn revoked(mut self) -> Revoked {
+    pub(crate) fn revoked(mut self) -> Revoked {
         let certificate = self.peer.as_ref().and_then(|peer| peer.identity.certificate.as_ref());
         let not_after = certificate.map(|certificate| certificate.not_after);
         Box::pin(async move {
