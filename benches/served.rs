@@ -23,11 +23,19 @@ pub type Failure = Box<dyn Error>;
 /// # Errors
 /// Those of [`Server::start`].
 pub async fn start(options: ServerOptions) -> Result<Server, Failure> {
+    start_of(options, N_NODES).await
+}
+
+/// Starts a server with a cluster like the baseline's, of so many nodes with 30 pods each.
+///
+/// # Errors
+/// Those of [`Server::start`].
+pub async fn start_of(options: ServerOptions, n_nodes: usize) -> Result<Server, Failure> {
     let server = Server::start(options).await?;
     let cluster = server.cluster();
-    let nodes = (0..N_NODES).map(|i| cluster.compile_node(&node(i, Workload::Basic)));
-    let pods = (0..30 * N_NODES)
-        .map(|j| cluster.compile_pod(&existing(j, N_NODES, Workload::Basic)))
+    let nodes = (0..n_nodes).map(|i| cluster.compile_node(&node(i, Workload::Basic)));
+    let pods = (0..30 * n_nodes)
+        .map(|j| cluster.compile_pod(&existing(j, n_nodes, Workload::Basic)))
         .collect::<Result<_, _>>()?;
     cluster.replace(ClusterState {
         nodes: nodes.collect::<Result<_, _>>()?,

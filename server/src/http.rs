@@ -1,8 +1,9 @@
-//! HTTP: the deciding calls in Kubernetes' own JSON, probes, metrics, and kube-scheduler's extender protocol, on a port
-//! of its own.
+//! HTTP: the console, the deciding calls in Kubernetes' own JSON, probes, metrics, and kube-scheduler's extender protocol,
+//! on a port of its own.
 
 mod authorize;
 mod body;
+mod console;
 mod extender;
 mod health;
 mod metrics;
@@ -32,6 +33,7 @@ pub(crate) fn router(state: Arc<State>, extender: Arc<Extender>, calls: Calls) -
         .route(openapi::PATH, get(openapi::get))
         .fallback(health::not_found)
         .with_state(state.clone())
+        .merge(console::routes(state.clone()))
         .merge(extender::routes(state.clone(), extender))
         .merge(v1::routes(state.clone(), calls))
         .layer(from_fn_with_state(state.clone(), authorize::authorize))

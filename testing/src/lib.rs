@@ -6,6 +6,8 @@
     reason = "a test fails by a panic and prints what it skips"
 )]
 
+#[cfg(feature = "browser")]
+pub mod browser;
 pub mod etcd;
 pub mod object;
 pub mod ports;

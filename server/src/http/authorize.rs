@@ -1,5 +1,5 @@
-//! Authorization on the HTTP port. Probes and the OpenAPI document are open to every client; every other path needs a
-//! credential if gRPC does.
+//! Authorization on the HTTP port. Probes, the OpenAPI document and the files of the console are open to every client;
+//! every other path needs a credential if gRPC does.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -13,8 +13,8 @@ use axum::response::Response;
 use http::HeaderMap;
 use tonic::Code;
 
-use super::openapi;
 use super::v1::route;
+use super::{console, openapi};
 use crate::audit::{ChangeError, Changes, Line};
 use crate::auth::{AuthError, Caller, Role};
 use crate::clock;
@@ -40,6 +40,7 @@ enum Takes {
 fn takes(path: &str) -> Takes {
     match path {
         "/livez" | "/readyz" | "/healthz" | openapi::PATH => Takes::Nothing,
+        path if console::is_asset(path) => Takes::Nothing,
         "/extender/bind" => Takes::Change(Role::Scheduler, "/extender/bind"),
         path if route::find(path).is_some() => Takes::Rpc,
         _ => Takes::Role(Role::Reader),
@@ -162,7 +163,8 @@ fn code_of(response: &Response) -> Code {
     }
 }
 
-fn refuse(error: &CallError) -> Response {
+/// The answer to a request that is refused.
+pub(super) fn refuse(error: &CallError) -> Response {
     let mut response = Response::new(Body::from(presentable(&error.to_string()) + "\n"));
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
@@ -187,11 +189,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_probes_are_for_anybody() {
-        for path in ["/livez", "/readyz", "/healthz", "/openapi.json"] {
+    fn only_what_tells_nothing_of_a_cluster_is_for_anybody() {
+        for path in ["/livez", "/readyz", "/healthz", "/openapi.json", "/", "/console/style.css"] {
             assert_eq!(takes(path), Takes::Nothing);
         }
-        for path in ["/metrics", "/extender/filter", "/", "/livez/", "/LIVEZ", "//livez"] {
+        let others = ["/metrics", "/extender/filter", "/console/nodes", "/console/events"];
+        let misspelt = ["", "//", "/console", "/console/../v1", "/livez/", "/LIVEZ", "//livez"];
+        for path in others.into_iter().chain(misspelt) {
             assert_eq!(takes(path), Takes::Role(Role::Reader), "{path}");
         }
         assert!(matches!(takes("/extender/bind"), Takes::Change(Role::Scheduler, _)));

@@ -1,6 +1,7 @@
 //! Site: refuses requests that pages of other sites make in a browser. A browser sends simple requests without asking
 //! first, and with the rights that the reader's machine has: on loopback, all of them. A page whose name leads to
-//! loopback by its own DNS is of the same site for the browser, and shows in `Host`.
+//! loopback by its own DNS is of the same site for the browser, and shows in `Host`. A link to the console may stand
+//! anywhere: its files are the same for everybody.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use axum::http::{HeaderMap, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 
+use super::console;
 use super::v1::Failure;
 use crate::net::Peer;
 use crate::service::State;
@@ -31,7 +33,7 @@ pub(super) async fn check(
     let is_trusting = state.auth.is_open() && peer.is_none_or(|peer| peer.ip().is_loopback());
     let refused = if headers.get_all(HOST).iter().count() > 1 {
         Some(Failure::invalid("the header `Host` stands there more than once"))
-    } else if is_of_another_site(headers) {
+    } else if is_of_another_site(headers) && !console::is_asset(request.uri().path()) {
         Some(Failure::other_site())
     } else if is_trusting && !names_this_machine(headers) {
         Some(Failure::other_host())

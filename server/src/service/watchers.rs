@@ -1,10 +1,11 @@
 //! Watchers: tells the callers of `Watch` of each decision as it is made. Without watchers a decision costs one load of
 //! a number.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use berth_engine::Decision;
-use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tokio::sync::broadcast::{self, Receiver, Sender};
 
 use super::error::CallError;
@@ -67,6 +68,22 @@ impl Watcher {
         }
     }
 
+    /// The newest decisions that wait, `n` of them at most; the others count as missed.
+    pub(crate) fn newest(&mut self, n: usize) -> Vec<Arc<Decision>> {
+        let mut newest = VecDeque::new();
+        loop {
+            match self.told.try_recv() {
+                Ok(decision) => newest.push_back(decision),
+                Err(TryRecvError::Lagged(n)) => self.n_missed += n,
+                Err(TryRecvError::Empty | TryRecvError::Closed) => return newest.into(),
+            }
+            if newest.len() > n {
+                newest.pop_front();
+                self.n_missed += 1;
+            }
+        }
+    }
+
     /// Number of decisions that were missed since the last time that this was told of.
     pub(crate) fn n_missed(&self) -> u64 {
         self.n_missed
@@ -98,6 +115,11 @@ mod tests {
     async fn what_a_watcher_does_not_take_is_counted() {
         let watchers = Watchers::default();
         let mut watcher = watchers.join().unwrap();
+        (0..9).for_each(|i| watchers.tell(&decision(&format!("p{i}"))));
+        let newest = watcher.newest(2);
+        let names: Vec<&str> = newest.iter().map(|it| &*it.pod.name).collect();
+        assert_eq!((names, watcher.n_missed()), (vec!["p7", "p8"], 7));
+        watcher.forget_missed();
         (0..=MAX_WAITING).for_each(|i| watchers.tell(&decision(&format!("q{i}"))));
         let next = watcher.next(|it| it.pod.name.ends_with("100")).await.unwrap();
         assert_eq!((&*next.pod.name, watcher.n_missed()), ("q100", 1));

@@ -7,6 +7,7 @@
 mod by_name;
 mod campaign;
 mod cli;
+mod console;
 mod crash;
 mod decisions;
 mod drain;
