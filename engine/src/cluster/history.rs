@@ -132,23 +132,9 @@ impl Beginning {
 
     /// The changes that make a pod known as it is.
     fn tell_pod(&self, known: &Known<'_>, changes: &mut Vec<Change>) {
-        let (pod, snapshot) = (known.pod, &self.writer.draft.snapshot);
+        let pod = known.pod;
         if known.place == PodPlace::Pending {
-            if !self.writer.is_by_nomination(pod.key()) {
-                changes.push(Change::Delta(Delta::UpsertPod(pod.clone())));
-            }
-            let nominated = |node| Change::Nominated { pod: pod.clone(), node };
-            match snapshot.nominations.of(pod.key()) {
-                Some(node) if pod.nominated_node_name().is_none() => {
-                    changes.push(nominated(snapshot.model.names().name(node)));
-                }
-                None if self.writer.is_by_nomination(pod.key()) => {
-                    // Its nomination was cleared since.
-                    changes.push(nominated(Arc::default()));
-                    changes.push(Change::NominationCleared { pod: pod.key().clone() });
-                }
-                Some(_) | None => {}
-            }
+            self.tell_nomination(pod, changes);
             return;
         }
         let bindings = self.writer.draft.bindings_of(pod.key());
@@ -162,6 +148,30 @@ impl Beginning {
         }
         if !known.is_assumed() {
             changes.push(Change::Delta(Delta::UpsertPod(pod.clone())));
+        }
+    }
+
+    /// The changes that make a pending pod known, with the nomination that it has: its status may name another node, or one
+    /// although it has none.
+    fn tell_nomination(&self, pod: &Pod, changes: &mut Vec<Change>) {
+        let (key, snapshot) = (pod.key(), &self.writer.draft.snapshot);
+        let nominated = |node| Change::Nominated { pod: pod.clone(), node };
+        let held = snapshot.nominations.of(key).map(|node| snapshot.model.names().name(node));
+        let is_reported = !self.writer.is_by_nomination(key);
+        if is_reported {
+            changes.push(Change::Delta(Delta::UpsertPod(pod.clone())));
+        }
+        match held {
+            Some(node) if is_reported && pod.nominated_node_name() == Some(&*node) => {}
+            Some(node) => changes.push(nominated(node)),
+            None if is_reported && pod.nominated_node_name().is_none() => {}
+            None => {
+                if !is_reported {
+                    // Its nomination, by which it is known, was cleared since.
+                    changes.push(nominated(Arc::default()));
+                }
+                changes.push(Change::NominationCleared { pod: key.clone() });
+            }
         }
     }
 }

@@ -19,7 +19,8 @@ pub enum Recollection {
         /// The images.
         images: Vec<SeenImage>,
     },
-    /// The pods of a node in the order in which preemption takes them.
+    /// The pods of a node in the order in which preemption takes them, or those of a node that is not there in the order
+    /// in which it gets them.
     PodOrder {
         /// The node.
         node: Arc<str>,

@@ -28,6 +28,7 @@ impl Writer {
             found.extend(self.pod_order(row, node, &rank));
             found.extend(self.freed_ports(row, node));
         }
+        found.extend(self.orphan_orders(&rank));
         found
     }
 
@@ -50,10 +51,10 @@ impl Writer {
                 };
                 self.recall_images(row, &images.iter().map(state).collect::<Vec<_>>());
             }
-            Recollection::PodOrder { node, pods } => {
-                let Some(row) = self.draft.snapshot.row_named(node) else { return };
-                self.draft.order_pods(row, pods);
-            }
+            Recollection::PodOrder { node, pods } => match self.draft.snapshot.row_named(node) {
+                Some(row) => self.draft.order_pods(row, pods),
+                None => self.order_orphans(node, pods),
+            },
             Recollection::FreedPorts { node, ports } => {
                 let Some(row) = self.draft.snapshot.row_named(node) else { return };
                 let port = |freed: &FreedPort| HostPort {
@@ -110,6 +111,25 @@ impl Writer {
         }
         let pods = keys.cloned().collect();
         Some(Recollection::PodOrder { node: node.facts().name.clone(), pods })
+    }
+
+    /// The pods of each node that is not there, where they come in another order: in theirs the node gets them.
+    fn orphan_orders(&self, rank: &FxHashMap<&PodKey, usize>) -> Vec<Recollection> {
+        let mut orphans: Vec<_> = self.orphans.iter().collect();
+        orphans.retain(|(_, keys)| !keys.is_sorted_by_key(|key| rank.get(key)));
+        orphans.sort_unstable_by_key(|(node, _)| *node);
+        let order = |(node, keys): (&Arc<str>, &Vec<PodKey>)| Recollection::PodOrder {
+            node: node.clone(),
+            pods: keys.clone(),
+        };
+        orphans.into_iter().map(order).collect()
+    }
+
+    fn order_orphans(&mut self, node: &Arc<str>, pods: &[PodKey]) {
+        let rank: FxHashMap<&PodKey, usize> = pods.iter().zip(0..).collect();
+        if let Some(keys) = self.orphans.get_mut(node) {
+            keys.sort_by_key(|key| rank.get(key).copied());
+        }
     }
 
     /// The ports of a row's pods that count as free.
