@@ -22,7 +22,7 @@ use rayon::prelude::*;
 
 use crate::node_labels::INSTANCE_TYPE;
 use crate::policy::Profiles;
-use crate::replay::ReplayError;
+use crate::replay::{ReplayError, check_wanted};
 use arrivals::{Arrival, Arrivals, Event, Moment};
 use figures::Terms;
 pub(crate) use figures::{Figures, Prices, Sample, Usage};
@@ -77,7 +77,7 @@ pub(crate) fn compare(
         let mut trial = question.trial(rule, &terms);
         let mut arrivals = Arrivals::of(directory)?;
         while let Some(moment) = arrivals.next()? {
-            check(cancelled)?;
+            check_wanted(cancelled)?;
             trial.take(moment);
         }
         if question.until_full {
@@ -145,7 +145,7 @@ fn fill(
     for round in 1_u64.. {
         let n_placed = trial.figures.n_placed;
         for pod in &pods {
-            check(cancelled)?;
+            check_wanted(cancelled)?;
             at += pace.max(1);
             let number = pod.form.number;
             if refused.contains(&number) {
@@ -164,10 +164,6 @@ fn fill(
         }
     }
     Ok(())
-}
-
-fn check(cancelled: &(dyn Fn() -> bool + Sync)) -> Result<(), ReplayError> {
-    if cancelled() { Err(ReplayError::Cancelled) } else { Ok(()) }
 }
 
 fn copy(pod: &Arrival, round: u64) -> Arrival {

@@ -1,6 +1,7 @@
 //! Decisions: what `berth.v1.DecisionService` answers. Recorded decisions are read from the journal that this server writes;
 //! nothing of them is kept in memory.
 
+mod fault;
 mod found;
 mod id;
 mod replay;
@@ -18,8 +19,8 @@ use rayon::ThreadPoolBuilder;
 
 use crate::compare::{self, report};
 use crate::journal::directory;
-use crate::replay::ReplayError;
 use crate::service::{CallContext, CallError, Cancel, Journal, Pool, State};
+use fault::{failed, unreadable};
 use found::Found;
 use id::DecisionId;
 use search::Search;
@@ -124,17 +125,6 @@ fn alone<T: Send>(job: impl FnOnce() -> Result<T, CallError> + Send) -> Result<T
         CallError::Broken
     })?;
     pool.install(job)
-}
-
-fn unreadable(error: &std::io::Error) -> CallError {
-    CallError::JournalDamaged { reason: error.to_string() }
-}
-
-fn failed(error: ReplayError) -> CallError {
-    match error {
-        ReplayError::Cancelled => CallError::DeadlineExceeded,
-        error => CallError::JournalDamaged { reason: error.to_string() },
-    }
 }
 
 #[cfg(test)]

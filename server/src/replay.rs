@@ -21,7 +21,7 @@ use crate::clock;
 use crate::service::recorder::record::Answer;
 pub(crate) use again::Attempted;
 pub(crate) use ahead::{Ahead, Step};
-pub(crate) use error::ReplayError;
+pub(crate) use error::{ReplayError, check_wanted};
 pub(crate) use moment::Moment;
 use remade::{Led, Remade};
 

@@ -2,6 +2,7 @@
 //! is skipped and named; with `REQUIRE_CHROMIUM=1` it fails instead.
 
 use std::io::{BufRead as _, BufReader};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -189,9 +190,9 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // The driver ends its browser when it is asked to end itself.
-        let pid = self.driver.id().to_string();
-        drop(Command::new("kill").arg(pid).status());
+        // The browser is of its driver's group, which the driver leads.
+        let group = format!("-{}", self.driver.id());
+        drop(Command::new("kill").args(["-KILL", "--", &group]).status());
         drop(self.driver.wait());
     }
 }
@@ -229,7 +230,12 @@ fn on_path(names: &[&str]) -> Option<PathBuf> {
 /// Starts the driver; returns the port that it listens on.
 fn start(driver: &Path) -> (Child, u16) {
     let mut command = Command::new(driver);
-    command.arg("--port=0").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    command
+        .process_group(0)
+        .arg("--port=0")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
     let mut child = command.spawn().expect("the driver starts");
     let mut lines = BufReader::new(child.stdout.take().expect("it is piped")).lines();
     let port = lines.find_map(|line| {

@@ -9,8 +9,7 @@ use berth_proto::core_v1;
 use rustc_hash::FxHashMap;
 
 use super::arrivals::{Arrival, Arrivals, Event};
-use super::check;
-use crate::replay::ReplayError;
+use crate::replay::{ReplayError, check_wanted};
 
 /// Number of different requests that are looked at: the most frequent ones.
 const MAX_REQUESTS: usize = 256;
@@ -48,7 +47,7 @@ impl Mix {
         let mut n_pods: FxHashMap<u32, usize> = FxHashMap::default();
         let mut of_forms: Vec<(Amounts, u64)> = Vec::new();
         while let Some(moment) = arrivals.next()? {
-            check(cancelled)?;
+            check_wanted(cancelled)?;
             (from, until) = (from.or(Some(moment.at)), moment.at);
             for event in moment.events {
                 if let Event::Came(arrival) = event {

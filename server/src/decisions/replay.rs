@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use berth_proto::berth_v1::ReplayDecisionResponse;
 
+use super::fault::{failed, unreadable};
 use super::found::Found;
 use super::id::DecisionId;
-use super::{failed, unreadable};
 use crate::journal::directory;
 use crate::replay::Moment;
 use crate::service::{CallError, Cancel, convert};

@@ -4,7 +4,7 @@ use std::io;
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use super::failed;
+use super::fault::failed;
 use crate::journal::reader::{Block, ReadError, Reader};
 use crate::replay::{Attempted, ReplayError};
 use crate::service::recorder::decode::Dictionary;

@@ -26,8 +26,8 @@ pub(super) async fn readyz(Shared(state): Shared<Arc<State>>, uri: Uri) -> (Stat
 pub(super) async fn not_found() -> (StatusCode, &'static str) {
     (
         StatusCode::NOT_FOUND,
-        "not found; there are / for people, /livez, /readyz, /healthz, /metrics, /openapi.json with the calls below /v1, and \
-        /extender/{filter,prioritize,preempt,bind}\n",
+        "not found; there are /livez, /readyz, /healthz, /metrics, /openapi.json with the calls below /v1, \
+        /extender/{filter,prioritize,preempt,bind}, and / for people\n",
     )
 }
 

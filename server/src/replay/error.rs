@@ -7,6 +7,12 @@ use berth_engine::RedoError;
 use crate::document::ConfigError;
 use crate::journal::reader::ReadError;
 
+/// # Errors
+/// [`ReplayError::Cancelled`] once nobody wants the answer any more.
+pub(crate) fn check_wanted(cancelled: &dyn Fn() -> bool) -> Result<(), ReplayError> {
+    if cancelled() { Err(ReplayError::Cancelled) } else { Ok(()) }
+}
+
 /// Why a journal cannot be made again.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ReplayError {

@@ -6,7 +6,7 @@ use berth_engine::{EngineError, Explanation};
 
 use super::again::Attempted;
 use super::ahead::{Ahead, Step};
-use super::error::ReplayError;
+use super::error::{ReplayError, check_wanted};
 use super::remade::{Led, Remade};
 use crate::service::recorder::record::Answer;
 
@@ -27,9 +27,7 @@ impl Moment {
         let (mut ahead, mut remade) = (Ahead::of(segments), Remade::default());
         let mut is_of_run = false;
         while let Some(step) = ahead.next(drop)? {
-            if cancelled() {
-                return Err(ReplayError::Cancelled);
-            }
+            check_wanted(cancelled)?;
             if let Step::Segment { start, .. } = &step {
                 is_of_run = start.run == run;
             }

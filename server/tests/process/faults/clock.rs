@@ -86,6 +86,9 @@ fn the_wall_clock_is_read_where_it_is_known_to_be_harmless() {
         // Times that are shown to people, or compared with times that people typed.
         "cli/lifecycle/delete.rs",
         "cli/lifecycle/moment.rs",
+        // When a decision was told, for people who watch.
+        "grpc/decisions/watch.rs",
+        "http/console/live.rs",
         // The default time of a request, which is compared with times in Kubernetes objects.
         "service/autoscaler/drain.rs",
         "grpc/lifecycle/evaluate.rs",
