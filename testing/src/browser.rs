@@ -54,17 +54,18 @@ pub struct Browser {
 }
 
 impl Browser {
-    /// Starts one; `None` if there is none on the path, which is said.
+    /// Starts one; `None` if there is none here, which is said.
     pub async fn start() -> Option<Browser> {
         let chromium = on_path(&["chromium", "chromium-browser", "google-chrome"]);
         let Some((driver, chromium)) = on_path(&["chromedriver"]).zip(chromium) else {
-            let is_required = std::env::var_os("REQUIRE_CHROMIUM").is_some_and(|it| it == "1");
-            assert!(!is_required, "REQUIRE_CHROMIUM=1, and there is none on the path");
-            skip("the console in a browser: chromium and chromedriver are not on the path");
-            return None;
+            return missing("chromium and chromedriver are not on the path");
         };
         let profile = tempfile::tempdir().expect("a folder");
-        let (driver, port) = start(&driver);
+        let (mut driver, port) = start(&driver);
+        let Some(port) = port else {
+            end(&mut driver);
+            return missing("chromedriver does not listen");
+        };
         let mut flags: Vec<String> = FLAGS.map(str::to_owned).to_vec();
         flags.push(format!("--user-data-dir={}", profile.path().display()));
         let capabilities = json!({
@@ -72,11 +73,17 @@ impl Browser {
             "goog:loggingPrefs": {"browser": "ALL"},
         });
         let capabilities: Capabilities = serde_json::from_value(capabilities).expect("an object");
-        let client = ClientBuilder::new(HttpConnector::new())
+        let connected = ClientBuilder::new(HttpConnector::new())
             .capabilities(capabilities)
             .connect(&format!("http://127.0.0.1:{port}"))
-            .await
-            .expect("the driver answers");
+            .await;
+        let client = match connected {
+            Ok(client) => client,
+            Err(error) => {
+                end(&mut driver);
+                return missing(&format!("chromium does not start: {error}"));
+            }
+        };
         let browser = Browser { client, driver, _profile: profile };
         browser.look(WIDE).await;
         Some(browser)
@@ -190,11 +197,23 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // The browser is of its driver's group, which the driver leads.
-        let group = format!("-{}", self.driver.id());
-        drop(Command::new("kill").args(["-KILL", "--", &group]).status());
-        drop(self.driver.wait());
+        end(&mut self.driver);
     }
+}
+
+/// Ends a driver with its browser, which is of the group that it leads.
+fn end(driver: &mut Child) {
+    let group = format!("-{}", driver.id());
+    drop(Command::new("kill").args(["-KILL", "--", &group]).status());
+    drop(driver.wait());
+}
+
+/// Says why there is no browser.
+fn missing(reason: &str) -> Option<Browser> {
+    let is_required = std::env::var_os("REQUIRE_CHROMIUM").is_some_and(|it| it == "1");
+    assert!(!is_required, "REQUIRE_CHROMIUM=1: {reason}");
+    skip(&format!("the console in a browser: {reason}"));
+    None
 }
 
 /// Commands beyond the standard's.
@@ -227,8 +246,8 @@ fn on_path(names: &[&str]) -> Option<PathBuf> {
     names.iter().find_map(|name| folders.iter().map(|it| it.join(name)).find(|it| it.is_file()))
 }
 
-/// Starts the driver; returns the port that it listens on.
-fn start(driver: &Path) -> (Child, u16) {
+/// Starts the driver; returns the port that it listens on, if it does.
+fn start(driver: &Path) -> (Child, Option<u16>) {
     let mut command = Command::new(driver);
     command
         .process_group(0)
@@ -245,7 +264,7 @@ fn start(driver: &Path) -> (Child, u16) {
     });
     // What it says later is read by nobody, and must not stop it.
     std::thread::spawn(move || lines.for_each(drop));
-    (child, port.expect("the driver says where it listens"))
+    (child, port)
 }
 
 const OUTLINE: &str = r#"

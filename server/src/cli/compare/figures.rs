@@ -109,7 +109,8 @@ fn decimal(figure: Option<f64>) -> String {
     figure.map_or_else(none, |it| format!("{it:.2}"))
 }
 
-fn seconds(seconds: f64) -> String {
+/// A time with the unit that suits it.
+pub(super) fn seconds(seconds: f64) -> String {
     match seconds {
         s if s < 120.0 => format!("{s:.1} s"),
         s if s < 7_200.0 => format!("{:.1} min", s / 60.0),

@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use berth_proto::berth_v1::{CompareResponse, FigureSample};
 use ring::digest::{SHA256, digest};
 
-use super::figures::{Comparison, percent};
+use super::figures::{Comparison, percent, seconds};
 
 /// Size of a plot, and the room around its lines.
 const WIDTH: f64 = 640.0;
@@ -145,12 +145,9 @@ fn plot(names: &[String], lines: &[Vec<(u64, f64)>], is_share: bool) -> String {
             label(value)
         );
     }
-    let hours = as_f64_time(until.saturating_sub(from)) / 3.6e9;
+    let span = seconds(as_f64_time(until.saturating_sub(from)) / 1e6);
     let (at, below) = (right, HEIGHT - BELOW + 16.0);
-    let _ = writeln!(
-        svg,
-        "<text x=\"{at}\" y=\"{below}\" text-anchor=\"end\">after {hours:.1} h</text>"
-    );
+    let _ = writeln!(svg, "<text x=\"{at}\" y=\"{below}\" text-anchor=\"end\">after {span}</text>");
     for (n, (name, points)) in names.iter().zip(lines).enumerate() {
         let (colour, dash) = (n % N_COLOURS, DASHES[n % DASHES.len()]);
         let line =
