@@ -130,7 +130,7 @@ async fn pages(n_nodes: usize, budget: f64) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What consoles cost that look on while the cluster changes and a caller has pods placed.
+/// Measures what ten open consoles cost the server, and a caller of `Place`, while the cluster changes.
 async fn cost() -> Result<(), Failure> {
     let server = start_of(ServerOptions::default(), N_NODES).await?;
     let client = Client::connect(&format!("http://{}", server.grpc_address()), 2).await?;

@@ -63,7 +63,7 @@ pub(crate) async fn get(
 /// Makes a recorded decision again, and explains it.
 ///
 /// # Errors
-/// Those of [`get`]; another call that replays or compares; a journal that does not lead to the decision.
+/// The errors of [`get`], another call that replays or compares, a journal that does not lead to the decision.
 pub(crate) async fn replay(
     state: &Arc<State>,
     call: CallContext,

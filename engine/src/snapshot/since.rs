@@ -47,8 +47,8 @@ impl Snapshot {
         rows
     }
 
-    /// What most pods on nodes request: at most `n` different requests with the number of their pods, the most frequent
-    /// first. Pods that request nothing are left out. Cost: a step for each pod.
+    /// The `n` most frequent requests of pods on nodes, each with the number of its pods, the most frequent first. Pods that
+    /// request nothing are left out. Cost: a step for each pod.
     pub fn frequent_requests(&self, n: usize) -> Vec<(Amounts, u64)> {
         let mut of_shapes = FxHashMap::default();
         for pod in self.shards.iter().flat_map(|shard| (0..ROWS).flat_map(|row| shard.pods.of(row)))

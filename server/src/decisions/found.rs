@@ -13,7 +13,7 @@ use crate::service::{CallError, Cancel};
 /// A recorded decision.
 pub(super) struct Found {
     pub(super) id: DecisionId,
-    /// What its segment begins with.
+    /// The first record of the segment of the journal that has the decision.
     pub(super) start: Start,
     /// The attempt that it is a part of.
     pub(super) attempted: Attempted,
