@@ -27,14 +27,8 @@ pub(super) fn serve(
     call: CallContext,
     requests: Streaming<SyncRequest>,
 ) -> ReceiverStream<Result<SyncResponse, Status>> {
-    let (answers, receiver) = mpsc::channel(MAX_UNREAD_ANSWERS);
-    follow::spawn(async move {
-        if let Err(status) = run(&state, &call, requests, &answers).await {
-            // A closed channel means that the client is gone, so the error has no receiver.
-            drop(answers.send(Err(status)).await);
-        }
-    });
-    ReceiverStream::new(receiver)
+    let answering = |answers| async move { run(&state, &call, requests, &answers).await };
+    ReceiverStream::new(follow::responses(MAX_UNREAD_ANSWERS, answering))
 }
 
 async fn run(

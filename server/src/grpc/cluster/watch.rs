@@ -8,7 +8,7 @@ use berth_engine::Decision;
 use berth_proto::berth_v1::{
     ListPendingRequest, ListPendingResponse, WatchRequest, WatchResponse, watch_response::Event,
 };
-use tokio::sync::mpsc::{self, Sender};
+use tokio::sync::mpsc::Sender;
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
@@ -17,7 +17,6 @@ use crate::grpc::follow;
 use crate::service::cluster::pending;
 use crate::service::watchers::Watcher;
 use crate::service::{CallContext, CallError, State, convert};
-use crate::shutdown;
 
 /// Number of responses that may wait for the reader.
 const QUEUE: usize = 16;
@@ -40,14 +39,9 @@ pub(super) fn serve(
     }
     // Also a stream that asks for pending pods alone counts towards the limit.
     let watcher = state.watchers.join()?;
-    let (answers, receiver) = mpsc::channel(QUEUE);
-    follow::spawn(async move {
-        if let Err(error) = answer(&state, &call, &request, watcher, &answers).await {
-            // A closed channel means that the client is gone, so the error has no receiver.
-            drop(answers.send(Err(error.into())).await);
-        }
-    });
-    Ok(ReceiverStream::new(receiver))
+    let answering =
+        |answers| async move { answer(&state, &call, &request, watcher, &answers).await };
+    Ok(ReceiverStream::new(follow::responses(QUEUE, answering)))
 }
 
 async fn answer(
@@ -57,21 +51,17 @@ async fn answer(
     mut watcher: Watcher,
     answers: &Sender<ResponseItem>,
 ) -> Result<(), CallError> {
-    let draining = shutdown::requested(state.draining.clone());
-    tokio::pin!(draining);
+    let end = follow::end_of_watching(state, call, answers);
+    tokio::pin!(end);
     let mut looks = interval(LOOK);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let (mut last, mut seen) = (None, None);
     loop {
         tokio::select! {
-            () = &mut draining => return Err(CallError::Draining),
-            () = answers.closed() => return Ok(()),
-            _ = looks.tick() => {
-                if call.deadline.has_passed() {
-                    return Err(CallError::DeadlineExceeded);
-                }
+            end = &mut end => return end,
+            _ = looks.tick(), if request.pending => {
                 let generation = state.cluster.snapshot().generation();
-                if !request.pending || seen == Some(generation) || answers.capacity() == 0 {
+                if seen == Some(generation) || answers.capacity() == 0 {
                     continue;
                 }
                 seen = Some(generation);

@@ -25,14 +25,8 @@ pub(super) fn serve(
     requests: Streaming<EvaluatePodsRequest>,
     deadline: Deadline,
 ) -> ReceiverStream<ResponseItem> {
-    let (answers, receiver) = mpsc::channel(QUEUE);
-    follow::spawn(async move {
-        if let Err(status) = answer_all(&state, requests, deadline, &answers).await {
-            // A closed channel means that the client is gone, so the error has no receiver.
-            drop(answers.send(Err(status)).await);
-        }
-    });
-    ReceiverStream::new(receiver)
+    let answering = |answers| async move { answer_all(&state, requests, deadline, &answers).await };
+    ReceiverStream::new(follow::responses(QUEUE, answering))
 }
 
 async fn answer_all(

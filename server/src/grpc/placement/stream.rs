@@ -51,16 +51,9 @@ pub(super) fn serve(
     requests: Streaming<PlaceStreamRequest>,
 ) -> Responses {
     let (decoded, queue) = mpsc::channel(QUEUE);
-    let (answers, receiver) = mpsc::channel(QUEUE);
     tokio::spawn(read(state.clone(), call.held.clone(), requests, decoded));
-    let stream = Responses { receiver, next: None };
-    follow::spawn(async move {
-        if let Err(status) = decide(&state, &call, queue, &answers).await {
-            // A closed channel means that the client is gone, so the error has no receiver.
-            drop(answers.send(Err(status)).await);
-        }
-    });
-    stream
+    let answering = |answers| async move { decide(&state, &call, queue, &answers).await };
+    Responses { receiver: follow::responses(QUEUE, answering), next: None }
 }
 
 /// The responses on their way to the client. Those that it does not receive are given back.
