@@ -64,10 +64,12 @@ impl Writer {
     /// # Errors
     /// A full block cannot be written; or the record is too large for any block.
     pub(crate) fn push(&mut self, record: &impl Message) -> io::Result<()> {
-        if record.encoded_len() > MAX_BLOCK_BYTES / 2 {
+        let n_before = self.waiting.len();
+        record.encode_length_delimited(&mut self.waiting).map_err(io::Error::other)?;
+        if self.waiting.len() - n_before > MAX_BLOCK_BYTES / 2 {
+            self.waiting.truncate(n_before);
             return Err(io::Error::other("a record is too large"));
         }
-        record.encode_length_delimited(&mut self.waiting).map_err(io::Error::other)?;
         if self.waiting.len() >= BLOCK_BYTES { self.flush() } else { Ok(()) }
     }
 

@@ -14,7 +14,6 @@ use crate::service::CallError;
 use crate::service::convert;
 use crate::service::recorder::columns;
 use crate::service::recorder::decode::{Dictionary, PodSource, RecordError};
-use crate::service::recorder::encode::{self, ToldKind};
 use crate::service::recorder::record::{Answer, Attempt, RecordedPod};
 
 /// A recorded attempt. Clones share it.
@@ -90,16 +89,11 @@ impl Attempted {
 
     /// Makes the recorded attempt on a cluster, and returns the answer.
     pub(super) fn again(&self, cluster: &Cluster, profiles: &Profiles) -> Answer {
-        match self.made(cluster, profiles) {
-            Ok(made) => encode::answer(made),
-            Err(reason) => {
-                let error = EngineError::SchedulerError { message: reason };
-                encode::answer(ToldKind::One(Err(error)))
-            }
-        }
+        let failed = |message| answered([Err(EngineError::SchedulerError { message })]);
+        self.made(cluster, profiles).unwrap_or_else(failed)
     }
 
-    fn made(&self, cluster: &Cluster, profiles: &Profiles) -> Result<ToldKind, String> {
+    fn made(&self, cluster: &Cluster, profiles: &Profiles) -> Result<Answer, String> {
         let record = &*self.record;
         let policy = profiles.of_scheduler(&record.profile)?;
         let pods = self.compiled(cluster).map_err(|error| error.to_string())?;
@@ -113,11 +107,16 @@ impl Attempted {
             let (tie_break, now) = (self.tie_break(), record.now);
             let cancelled = &|| false;
             let request = PreemptRequest { pod, policy, tie_break, options, cancelled, now };
-            return Ok(ToldKind::Preempt { options, result: cluster.preempt(&request) });
+            return Ok(match cluster.preempt(&request) {
+                Ok(made) => {
+                    Answer { preemption: Some(convert::preemption(made)), ..Answer::default() }
+                }
+                Err(error) => answered([Err(error)]),
+            });
         }
         let (tie_break, now) = (self.tie_break(), record.now);
         let decided = cluster.place(&PlaceRequest { pod, policy, tie_break, now });
-        Ok(ToldKind::One(decided.map(|decision| self.as_asked(decision))))
+        Ok(answered([decided.map(|decision| self.as_asked(decision))]))
     }
 
     /// Explains the decision about one of the pods, on a cluster on which those before it are assumed first. `None` if
@@ -157,7 +156,7 @@ impl Attempted {
         cluster: &Cluster,
         policy: &Policy,
         pods: &[Pod],
-    ) -> Result<ToldKind, CallError> {
+    ) -> Result<Answer, CallError> {
         let gang = self.record.gang.as_ref();
         let gang = gang.map(|gang| convert::gang(gang, pods.len())).transpose()?;
         let request = BatchRequest {
@@ -174,8 +173,8 @@ impl Attempted {
             true => cluster.fork().place_batch(&request),
             false => cluster.place_batch(&request),
         };
-        let gang = gang.zip(outcome.gang);
-        Ok(ToldKind::Many { results: outcome.results, gang })
+        let gang = gang.and(outcome.gang).map(convert::gang_outcome);
+        Ok(Answer { gang, ..answered(outcome.results) })
     }
 
     /// The decision of a pod that was to be assumed: it is, if it has a node.
@@ -189,4 +188,12 @@ impl Attempted {
     fn tie_break(&self) -> TieBreak {
         self.record.seed.map_or(TieBreak::Lexicographic, TieBreak::Seeded)
     }
+}
+
+/// The answer that these decisions are.
+fn answered(decided: impl IntoIterator<Item = Result<Decision, EngineError>>) -> Answer {
+    let result = |decided: Result<Decision, EngineError>| {
+        convert::place_result(decided.map_err(CallError::undecided))
+    };
+    Answer { results: decided.into_iter().map(result).collect(), ..Answer::default() }
 }

@@ -23,7 +23,8 @@ use crate::policy::configuration::DEFAULT_SCHEDULER_NAME;
 
 pub(crate) use account::{explanation, remedy};
 pub(crate) use preemption::{
-    candidate_list, gang, gang_outcome, preempt_options, preemption, recorded_options,
+    candidate_list, gang, gang_outcome, preempt_options, preemption, recorded_gang,
+    recorded_options,
 };
 pub(crate) use stored::{stored_devices, stored_volumes};
 

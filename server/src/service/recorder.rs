@@ -11,6 +11,7 @@ pub(crate) mod encode;
 mod queue;
 pub(crate) mod record;
 mod recording;
+mod told;
 
 pub(crate) use queue::Recorder;
 pub use recording::JournalOptions;

@@ -151,6 +151,16 @@ pub(crate) fn gang(gang: &wire::Gang, n_pods: usize) -> Result<engine::Gang, Cal
     Ok(engine::Gang { min_count, preempt: preempt.then_some(options) })
 }
 
+/// The options of a gang, as a request has them.
+pub(crate) fn recorded_gang(gang: engine::Gang) -> wire::Gang {
+    let engine::Gang { min_count, preempt } = gang;
+    wire::Gang {
+        min_count: saturate(min_count),
+        preempt: preempt.is_some(),
+        preempt_options: preempt.map(recorded_options),
+    }
+}
+
 /// Outcome of a gang as a whole; positions are those of the request.
 pub(crate) fn gang_outcome(outcome: engine::GangOutcome) -> wire::GangOutcome {
     let engine::GangOutcome { placed, n_placed, preemptions, nominated } = outcome;

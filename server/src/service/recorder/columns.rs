@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use berth_engine::{self as engine, Decision, EngineError, Outcome, Pod};
+use berth_engine::{self as engine, Decision, EngineError, Generation, Outcome, Pod};
 use berth_proto::berth_v1 as wire;
 use rustc_hash::FxHashMap;
 
@@ -12,32 +12,60 @@ use crate::service::{CallError, convert};
 
 /// Names that a segment has written once, with their numbers from 1.
 #[derive(Default)]
-pub(super) struct Numbers(FxHashMap<Arc<str>, u32>);
+pub(super) struct Numbers(FxHashMap<Box<str>, u32>);
 
 impl Numbers {
     /// The number of a name, and whether it is new.
-    pub(super) fn of(&mut self, name: &Arc<str>) -> (u32, bool) {
+    pub(super) fn of(&mut self, name: &str) -> (u32, bool) {
         if let Some(number) = self.0.get(name) {
             return (*number, false);
         }
         let number = convert::saturate(self.0.len() + 1);
-        self.0.insert(name.clone(), number);
+        self.0.insert(name.into(), number);
         (number, true)
     }
 }
 
-/// Adds a result to the columns: a placement that is nothing but a node as its numbers, any other as it is.
+/// Many short texts, one after the other.
+#[derive(Debug, Default)]
+pub(super) struct Texts {
+    all: String,
+    ends: Vec<usize>,
+}
+
+impl Texts {
+    fn push(&mut self, text: &str) {
+        self.all.push_str(text);
+        self.ends.push(self.all.len());
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &str> {
+        let mut start = 0;
+        self.ends.iter().map(move |end| {
+            let text = self.all.get(start..*end).unwrap_or_default();
+            start = *end;
+            text
+        })
+    }
+}
+
+/// Adds a result to the columns: a placement that is nothing but a node as its numbers, any other as it is. The node's name
+/// goes to `nodes`.
 pub(super) fn push(
     columns: &mut Columns,
-    result: Result<Decision, EngineError>,
-    generation: u64,
-    mut number: impl FnMut(&Arc<str>) -> std::io::Result<u32>,
-) -> std::io::Result<()> {
-    match &result {
+    nodes: &mut Texts,
+    result: Result<&Decision, &EngineError>,
+    generation: Generation,
+) {
+    match result {
         Ok(Decision { outcome: Outcome::Placed(placed), generation: at, .. })
-            if at.get() == generation && is_plain(placed) =>
+            if *at == generation && is_plain(placed) =>
         {
-            columns.nodes.push(number(&placed.node)?);
+            nodes.push(&placed.node);
             // Scores are never negative: 0 stands for none.
             columns.scores.push(placed.total.map_or(0, |total| total + 1));
             columns.n_feasible.push(placed.n_feasible);
@@ -45,11 +73,11 @@ pub(super) fn push(
             columns.assumed.push(placed.assumed);
         }
         _ => {
-            columns.nodes.push(0);
-            columns.others.push(convert::place_result(result.map_err(CallError::undecided)));
+            nodes.push("");
+            let result = result.cloned().map_err(|error| CallError::undecided(error.clone()));
+            columns.others.push(convert::place_result(result));
         }
     }
-    Ok(())
 }
 
 fn is_plain(placed: &engine::Placement) -> bool {
@@ -93,26 +121,64 @@ pub(crate) fn results(
     Some(results)
 }
 
-/// Whether a pod is the next replica after those of `run`, which begins with `NAME-0` or another number; then `run` has it,
-/// too.
-pub(super) fn extend(run: &mut RecordedPod, first: &Pod, pod: &Pod) -> bool {
-    if run.template == 0 || !first.has_object_of(pod) || pod.node_name().is_some() {
-        return false;
+/// Pods with one object, whose names and uids count up from those of the first: `NAME-0` or another number.
+pub(super) struct Run<'a> {
+    first: &'a Pod,
+    count: u32,
+    /// Name and uid of the first, taken apart; `None` where no other pod can be the next one.
+    numbered: Option<Numbered<'a>>,
+}
+
+struct Numbered<'a> {
+    number: u64,
+    name: &'a str,
+    /// `None` where there are no uids.
+    uid: Option<&'a str>,
+}
+
+impl<'a> Run<'a> {
+    pub(super) fn of(first: &'a Pod) -> Run<'a> {
+        let parts = || {
+            let is_like_others = first.shared_encoding().is_some() && first.node_name().is_none();
+            let (name, number) = numbered(&first.key().name).filter(|_| is_like_others)?;
+            let uid = match (numbered(first.uid()), first.uid()) {
+                (Some((stem, at)), _) if at == number => Some(stem),
+                (None, "") => None,
+                _ => return None,
+            };
+            Some(Numbered { number: u64::from(number), name, uid })
+        };
+        Run { first, count: 0, numbered: parts() }
     }
-    let Some((name, number)) = numbered(&first.key().name) else { return false };
-    let next = u64::from(number) + u64::from(run.count.max(1));
-    let is_next = |text: &str, stem: &str| {
-        numbered(text).is_some_and(|(found, at)| found == stem && u64::from(at) == next)
-    };
-    let has_uid = match (numbered(first.uid()), pod.uid()) {
-        (Some((stem, at)), uid) => at == number && is_next(uid, stem),
-        (None, uid) => first.uid().is_empty() && uid.is_empty(),
-    };
-    if !has_uid || !is_next(&pod.key().name, name) || first.key().namespace != pod.key().namespace {
-        return false;
+
+    pub(super) fn first(&self) -> &'a Pod {
+        self.first
     }
-    run.count = run.count.max(1) + 1;
-    true
+
+    /// Number of pods, as it is recorded: 0 for one.
+    pub(super) fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// Whether a pod is the next replica; then it is one of the run.
+    pub(super) fn extend(&mut self, pod: &Pod) -> bool {
+        let Some(parts) = &self.numbered else { return false };
+        let next = parts.number + u64::from(self.count.max(1));
+        let is_next = |text: &str, stem: &str| number_after(text, stem) == Some(next);
+        let has_uid = match parts.uid {
+            Some(stem) => is_next(pod.uid(), stem),
+            None => pod.uid().is_empty(),
+        };
+        let is_next = has_uid
+            && is_next(&pod.key().name, parts.name)
+            && pod.node_name().is_none()
+            && self.first.key().namespace == pod.key().namespace
+            && self.first.has_object_of(pod);
+        if is_next {
+            self.count = self.count.max(1) + 1;
+        }
+        is_next
+    }
 }
 
 /// The pods of a run, one after the other; a pod alone is one.
@@ -135,9 +201,17 @@ pub(super) fn expand(run: RecordedPod) -> impl Iterator<Item = RecordedPod> {
 /// The stem and the number of `STEM-NUMBER`, if the number is written as numbers are.
 fn numbered(text: &str) -> Option<(&str, u32)> {
     let (stem, digits) = text.rsplit_once('-')?;
-    let is_plain = digits == "0" || !digits.starts_with('0');
-    let number = digits.parse().ok().filter(|_| is_plain && !digits.starts_with('+'))?;
-    Some((stem, number))
+    Some((stem, number(digits)?))
+}
+
+/// The number of `STEM-NUMBER` for this stem, likewise.
+fn number_after(text: &str, stem: &str) -> Option<u64> {
+    number(text.strip_prefix(stem)?.strip_prefix('-')?).map(u64::from)
+}
+
+fn number(digits: &str) -> Option<u32> {
+    let is_plain = digits == "0" || !digits.starts_with(['0', '+']);
+    digits.parse().ok().filter(|_| is_plain)
 }
 
 #[cfg(test)]
@@ -151,20 +225,20 @@ mod tests {
         let cluster = Cluster::new();
         let compile = |text: &&str| cluster.compile_kept_pod(&object::pod(text)).unwrap();
         let pods: Vec<Pod> = pods.iter().map(compile).collect();
-        let (mut runs, mut first) = (Vec::<RecordedPod>::new(), None);
+        let mut runs = Vec::<Run<'_>>::new();
         for pod in &pods {
-            let run = runs.last_mut().zip(first);
-            if !run.is_some_and(|(run, first)| extend(run, first, pod)) {
-                runs.push(RecordedPod {
-                    namespace: pod.key().namespace.to_string(),
-                    name: pod.key().name.to_string(),
-                    uid: pod.uid().to_owned(),
-                    template: 1,
-                    ..RecordedPod::default()
-                });
-                first = Some(pod);
+            if !runs.last_mut().is_some_and(|run| run.extend(pod)) {
+                runs.push(Run::of(pod));
             }
         }
+        let runs = runs.iter().map(|run| RecordedPod {
+            namespace: run.first().key().namespace.to_string(),
+            name: run.first().key().name.to_string(),
+            uid: run.first().uid().to_owned(),
+            count: run.count(),
+            ..RecordedPod::default()
+        });
+        let runs: Vec<RecordedPod> = runs.collect();
         let found: Vec<_> = runs.iter().cloned().flat_map(expand).collect();
         let names = |pod: &RecordedPod| (pod.name.clone(), pod.uid.clone(), pod.count);
         let expected = |pod: &Pod| (pod.key().name.to_string(), pod.uid().to_owned(), 0);

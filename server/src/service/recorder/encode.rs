@@ -4,20 +4,19 @@ use std::io;
 use std::sync::Arc;
 
 use berth_engine::{
-    BatchOutcome, BatchRequest, Beginning, Change, ClusterState, Decision, Delta, EngineError,
-    Gang, GangOutcome, Pod, PodKey, PreemptOptions, Preemption, Recollection, Reservation,
-    TieBreak,
+    Beginning, Change, ClusterState, Delta, Pod, PodKey, Recollection, Reservation,
 };
 use berth_proto::berth_v1 as wire;
 use rustc_hash::FxHashMap;
 
-use super::columns::{self, Numbers};
+use super::columns::Numbers;
 use super::record::{
-    Answer, Attempt, Columns, Fenced, Kind, Recalled, RecalledImage, RecalledPort, Record,
-    RecordedObject, RecordedPod, Reserved,
+    Fenced, Kind, Recalled, RecalledImage, RecalledPort, Record, RecordedObject, RecordedPod,
+    Reserved,
 };
+use super::told::{Shared, Told, recorded};
 use crate::journal::writer::Writer;
-use crate::service::{CallError, convert};
+use crate::service::convert;
 
 /// Number of bytes of the templates of a segment from which on pods are written whole.
 const MAX_TEMPLATE_BYTES: usize = 16 << 20;
@@ -32,44 +31,6 @@ pub(super) struct Encoder {
     templates: FxHashMap<usize, Template>,
     n_template_bytes: usize,
     names: Numbers,
-}
-
-/// An attempt that was told: everything that its record needs.
-#[derive(Debug)]
-pub(super) struct Told {
-    pub(super) generation: u64,
-    pub(super) unix_micros: u64,
-    pub(super) profile: String,
-    pub(super) policy: u64,
-    pub(super) tie_break: TieBreak,
-    pub(super) now: Option<i64>,
-    pub(super) pods: Vec<Pod>,
-    pub(super) assumes: bool,
-    pub(super) kind: ToldKind,
-}
-
-#[derive(Debug)]
-pub(crate) enum ToldKind {
-    One(Result<Decision, EngineError>),
-    Many { results: Vec<Result<Decision, EngineError>>, gang: Option<(Gang, GangOutcome)> },
-    Preempt { options: PreemptOptions, result: Result<Preemption, EngineError> },
-}
-
-impl Told {
-    /// Many pods; those that were not decided are left out, as if they had not been asked for.
-    pub(super) fn of_batch(
-        request: &BatchRequest<'_>,
-        positions: &[usize],
-        outcome: &BatchOutcome,
-    ) -> (Vec<Pod>, ToldKind) {
-        let decided = positions.iter().filter_map(|at| {
-            let (pod, result) = (request.pods.get(*at)?, outcome.results.get(*at)?);
-            (*result != Err(EngineError::Cancelled)).then(|| (pod.clone(), result.clone()))
-        });
-        let (pods, results) = decided.unzip();
-        let gang = request.gang.zip(outcome.gang.clone());
-        (pods, ToldKind::Many { results, gang })
-    }
 }
 
 impl Encoder {
@@ -120,81 +81,25 @@ impl Encoder {
     /// # Errors
     /// The segment cannot be written; an object that is not kept.
     pub(super) fn attempt(&mut self, told: Told) -> io::Result<()> {
-        let Told { generation, unix_micros, profile, policy, tie_break, now, pods, assumes, kind } =
-            told;
-        let seed = match tie_break {
-            TieBreak::Seeded(seed) => Some(seed),
-            TieBreak::Lexicographic => None,
-        };
-        let gang = match &kind {
-            ToldKind::Many { gang: Some((gang, _)), .. } => Some(recorded_gang(*gang)),
-            _ => None,
-        };
-        let preempt = match &kind {
-            ToldKind::Preempt { options, .. } => Some(convert::recorded_options(*options)),
-            _ => None,
-        };
-        let is_batch = matches!(kind, ToldKind::Many { .. });
-        let pods = self.pods(&pods)?;
-        let (results, gang_outcome, preemption) = match kind {
-            ToldKind::One(result) => (vec![result], None, None),
-            ToldKind::Many { results, gang } => (results, gang.map(|(_, outcome)| outcome), None),
-            ToldKind::Preempt { result: Ok(preemption), .. } => {
-                (Vec::new(), None, Some(preemption))
-            }
-            ToldKind::Preempt { result: Err(error), .. } => (vec![Err(error)], None, None),
-        };
-        let results = self.columns(results, generation)?;
-        self.put(Kind::Attempt(Attempt {
-            generation,
-            unix_micros,
-            profile,
-            policy,
-            seed,
-            now,
-            pods,
-            assumes,
-            is_batch,
-            gang,
-            preempt,
-            results: Some(results),
-            gang_outcome: gang_outcome.map(convert::gang_outcome),
-            preemption: preemption.map(convert::preemption).map(Box::new),
-        }))
-    }
-
-    fn columns(
-        &mut self,
-        results: Vec<Result<Decision, EngineError>>,
-        generation: u64,
-    ) -> io::Result<Columns> {
-        let mut columns = Columns::default();
-        for result in results {
-            columns::push(&mut columns, result, generation, |name| self.number(name))?;
+        let Told { mut attempt, templates, nodes } = told;
+        for (pod, template) in attempt.pods.iter_mut().zip(templates) {
+            self.resolve(pod, template)?;
         }
-        Ok(columns)
+        let mut numbers = Vec::with_capacity(nodes.len());
+        for name in nodes.iter() {
+            numbers.push(if name.is_empty() { 0 } else { self.number(name)? });
+        }
+        attempt.results.get_or_insert_default().nodes = numbers;
+        self.put(Kind::Attempt(attempt))
     }
 
     /// The number of a node's name, which is written before it is first used.
-    fn number(&mut self, name: &Arc<str>) -> io::Result<u32> {
+    fn number(&mut self, name: &str) -> io::Result<u32> {
         let (number, is_new) = self.names.of(name);
         if is_new {
-            self.put(Kind::Name(name.to_string()))?;
+            self.put(Kind::Name(name.to_owned()))?;
         }
         Ok(number)
-    }
-
-    /// Many pods, replicas that follow each other as one.
-    fn pods(&mut self, pods: &[Pod]) -> io::Result<Vec<RecordedPod>> {
-        let (mut recorded, mut first) = (Vec::<RecordedPod>::new(), None);
-        for pod in pods {
-            let run = recorded.last_mut().zip(first);
-            if !run.is_some_and(|(run, first)| columns::extend(run, first, pod)) {
-                recorded.push(self.pod(pod)?);
-                first = Some(pod);
-            }
-        }
-        Ok(recorded)
     }
 
     fn delta(&mut self, delta: &Delta) -> io::Result<()> {
@@ -245,24 +150,22 @@ impl Encoder {
     }
 
     fn pod(&mut self, pod: &Pod) -> io::Result<RecordedPod> {
-        let template = match pod.shared_encoding() {
-            Some(shared) => self.template(shared)?,
-            None => 0,
-        };
-        let encoded = match template {
-            0 => pod.encoded().ok_or_else(|| not_kept("pod", &pod.key().name))?.into_owned(),
-            _ => Vec::new(),
-        };
-        Ok(RecordedPod {
-            namespace: pod.key().namespace.to_string(),
-            name: pod.key().name.to_string(),
-            uid: pod.uid().to_owned(),
-            node: pod.node_name().unwrap_or_default().to_owned(),
-            encoded,
-            template,
-            is_reported: pod.is_reported(),
-            count: 0,
-        })
+        let (mut recorded, template) = recorded(pod);
+        self.resolve(&mut recorded, template)?;
+        Ok(recorded)
+    }
+
+    /// Gives a pod the number of its template, or all of it.
+    fn resolve(&mut self, pod: &mut RecordedPod, template: Shared) -> io::Result<()> {
+        if let Some(shared) = template {
+            pod.template = self.template(&shared)?;
+            if pod.template == 0 {
+                pod.encoded = shared.to_vec();
+            }
+        } else if pod.encoded.is_empty() {
+            return Err(not_kept("pod", &pod.name));
+        }
+        Ok(())
     }
 
     /// The number of a template, which is written before it is first used; 0 for none.
@@ -279,36 +182,6 @@ impl Encoder {
         let number = convert::saturate(self.templates.len() + 1);
         self.templates.insert(address, (shared.clone(), number));
         Ok(number)
-    }
-}
-
-/// What came of an attempt, as it is compared.
-pub(crate) fn answer(kind: ToldKind) -> Answer {
-    let result = |result: Result<Decision, EngineError>| {
-        convert::place_result(result.map_err(CallError::undecided))
-    };
-    match kind {
-        ToldKind::One(decided) => Answer { results: vec![result(decided)], ..Answer::default() },
-        ToldKind::Many { results, gang } => Answer {
-            results: results.into_iter().map(result).collect(),
-            gang: gang.map(|(_, outcome)| convert::gang_outcome(outcome)),
-            preemption: None,
-        },
-        ToldKind::Preempt { result: Ok(preemption), .. } => {
-            Answer { preemption: Some(convert::preemption(preemption)), ..Answer::default() }
-        }
-        ToldKind::Preempt { result: Err(error), .. } => {
-            Answer { results: vec![result(Err(error))], ..Answer::default() }
-        }
-    }
-}
-
-fn recorded_gang(gang: Gang) -> wire::Gang {
-    let Gang { min_count, preempt } = gang;
-    wire::Gang {
-        min_count: convert::saturate(min_count),
-        preempt: preempt.is_some(),
-        preempt_options: preempt.map(convert::recorded_options),
     }
 }
 

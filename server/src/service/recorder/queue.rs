@@ -7,13 +7,16 @@ use std::sync::mpsc::{self, Receiver, Sender};
 
 use berth_engine::{Attempt, Change, Generation, Observer};
 
-use super::encode::{Told, ToldKind};
+use super::told::Told;
 use crate::clock;
 
 /// Number of bytes that may wait to be written.
 const MAX_WAITING_BYTES: usize = 128 << 20;
-/// Number of bytes that a pod of an attempt or a change takes in the queue, about, besides objects.
+/// Number of bytes that a run of pods or a change takes in the queue, about, besides objects.
 const ITEM_BYTES: usize = 512;
+
+/// Number of bytes that a result takes there, about.
+const RESULT_BYTES: usize = 64;
 
 /// Something to be written.
 #[derive(Debug)]
@@ -35,9 +38,11 @@ impl Item {
             // The objects are in the cluster, too.
             Item::Changed { changes, .. } => ITEM_BYTES * (1 + changes.len()),
             Item::Decided(told) => {
-                let objects = told.pods.chunk_by(|one, next| one.has_object_of(next));
-                let n_bytes = objects.filter_map(|alike| Some(alike.first()?.encoded()?.len()));
-                ITEM_BYTES * (1 + told.pods.len()) + n_bytes.sum::<usize>()
+                let shared = told.templates.iter().flatten().map(|shared| shared.len());
+                let own = told.attempt.pods.iter().map(|pod| pod.encoded.len());
+                ITEM_BYTES * (1 + told.attempt.pods.len())
+                    + RESULT_BYTES * told.nodes.len()
+                    + shared.chain(own).sum::<usize>()
             }
             Item::Close => 0,
         }
@@ -113,38 +118,7 @@ impl Observer for Recorder {
 
     fn decided(&self, generation: Generation, attempt: &Attempt<'_>) {
         if self.takes() {
-            self.send(Item::Decided(Box::new(told(generation, attempt))));
+            self.send(Item::Decided(Box::new(Told::of(generation, attempt))));
         }
-    }
-}
-
-fn told(generation: Generation, attempt: &Attempt<'_>) -> Told {
-    let (policy, tie_break, now, assumes, (pods, kind)) = match *attempt {
-        Attempt::Place { request, assumes, result } => {
-            let kind = ToldKind::One(result.cloned().map_err(Clone::clone));
-            let asked = (vec![request.pod.clone()], kind);
-            (request.policy, request.tie_break, request.now, assumes, asked)
-        }
-        Attempt::Batch { request, positions, outcome } => {
-            let asked = Told::of_batch(request, positions, outcome);
-            (request.policy, request.tie_break, request.now, request.assume, asked)
-        }
-        Attempt::Preempt { request, result } => {
-            let result = result.cloned().map_err(Clone::clone);
-            let kind = ToldKind::Preempt { options: request.options, result };
-            let asked = (vec![request.pod.clone()], kind);
-            (request.policy, request.tie_break, request.now, false, asked)
-        }
-    };
-    Told {
-        generation: generation.get(),
-        unix_micros: clock::unix_micros(),
-        profile: policy.spec().scheduler_name.clone(),
-        policy: policy.fingerprint(),
-        tie_break,
-        now,
-        pods,
-        assumes,
-        kind,
     }
 }

@@ -122,6 +122,7 @@ fn the_wall_clock_is_read_where_it_is_known_to_be_harmless() {
         // When something was recorded, for people. Segments are named by it, each after the one before.
         "service/recorder/queue.rs",
         "service/recorder/recording.rs",
+        "service/recorder/told.rs",
         // Times of conditions that are written to pods.
         "scheduler/evict.rs",
         "scheduler/report.rs",

@@ -1,0 +1,137 @@
+//! What the engine tells of an attempt, as its record. Whoever makes the attempt writes it down, while all that it is about
+//! is at hand; nothing that others count references to is kept for the thread that writes, but what pods share.
+
+use std::sync::Arc;
+
+use berth_engine::{Attempt as Made, Generation, Pod, TieBreak};
+use smallvec::SmallVec;
+
+use super::columns::{self, Run, Texts};
+use super::record::{Attempt, Columns, RecordedPod};
+use crate::clock;
+use crate::service::convert;
+
+/// What pods share, if they do.
+pub(super) type Shared = Option<Arc<Box<[u8]>>>;
+
+/// An attempt, but for what its segment knows: the numbers of templates and names.
+#[derive(Debug, Default)]
+pub(super) struct Told {
+    /// Without [`RecordedPod::template`] and [`Columns::nodes`].
+    pub(super) attempt: Attempt,
+    /// For each of the pods.
+    pub(super) templates: SmallVec<[Shared; 1]>,
+    /// For each result, the node's name; empty for one that is not merely a node.
+    pub(super) nodes: Texts,
+}
+
+impl Told {
+    pub(super) fn of(generation: Generation, made: &Made<'_>) -> Told {
+        let (policy, tie_break, now) = match *made {
+            Made::Place { request, .. } => (request.policy, request.tie_break, request.now),
+            Made::Batch { request, .. } => (request.policy, request.tie_break, request.now),
+            Made::Preempt { request, .. } => (request.policy, request.tie_break, request.now),
+        };
+        let mut told = Told {
+            attempt: Attempt {
+                generation: generation.get(),
+                unix_micros: clock::unix_micros(),
+                profile: policy.spec().scheduler_name.clone(),
+                policy: policy.fingerprint(),
+                seed: match tie_break {
+                    TieBreak::Seeded(seed) => Some(seed),
+                    TieBreak::Lexicographic => None,
+                },
+                now,
+                ..Attempt::default()
+            },
+            ..Told::default()
+        };
+        told.add_what_was_made(generation, made);
+        told
+    }
+
+    /// Number of pods decided for.
+    pub(super) fn n_decisions(&self) -> usize {
+        self.nodes.len() + usize::from(self.attempt.preemption.is_some())
+    }
+
+    fn add_what_was_made(&mut self, generation: Generation, made: &Made<'_>) {
+        let mut results = Columns::default();
+        match *made {
+            Made::Place { request, assumes, result } => {
+                self.attempt.assumes = assumes;
+                self.add_pods([request.pod]);
+                columns::push(&mut results, &mut self.nodes, result, generation);
+            }
+            Made::Batch { request, positions, outcome } => {
+                (self.attempt.assumes, self.attempt.is_batch) = (request.assume, true);
+                // Those that were not decided are left out, as if they had not been asked for.
+                let decided = positions.iter().filter_map(|at| {
+                    let (pod, result) = (request.pods.get(*at)?, outcome.results.get(*at)?);
+                    (*result != Err(berth_engine::EngineError::Cancelled)).then_some((pod, result))
+                });
+                self.add_pods(decided.clone().map(|(pod, _)| pod));
+                for (_, result) in decided {
+                    columns::push(&mut results, &mut self.nodes, result.as_ref(), generation);
+                }
+                if let Some((gang, outcome)) = request.gang.zip(outcome.gang.clone()) {
+                    self.attempt.gang = Some(convert::recorded_gang(gang));
+                    self.attempt.gang_outcome = Some(convert::gang_outcome(outcome));
+                }
+            }
+            Made::Preempt { request, result } => {
+                self.add_pods([request.pod]);
+                self.attempt.preempt = Some(convert::recorded_options(request.options));
+                match result {
+                    Ok(made) => {
+                        let made = convert::preemption(made.clone());
+                        self.attempt.preemption = Some(Box::new(made));
+                    }
+                    Err(error) => {
+                        columns::push(&mut results, &mut self.nodes, Err(error), generation);
+                    }
+                }
+            }
+        }
+        self.attempt.results = Some(results);
+    }
+
+    /// Adds pods, replicas that follow each other as one.
+    fn add_pods<'a>(&mut self, pods: impl IntoIterator<Item = &'a Pod>) {
+        let mut run: Option<Run<'_>> = None;
+        for pod in pods {
+            if run.as_mut().is_some_and(|run| run.extend(pod)) {
+                continue;
+            }
+            self.add_run(run.replace(Run::of(pod)));
+        }
+        self.add_run(run);
+    }
+
+    fn add_run(&mut self, run: Option<Run<'_>>) {
+        let Some(run) = run else { return };
+        let (mut recorded, template) = recorded(run.first());
+        recorded.count = run.count();
+        self.attempt.pods.push(recorded);
+        self.templates.push(template);
+    }
+}
+
+/// A pod without the number of its template, and the template. If there is none, its encoding is empty for a pod that is not
+/// kept.
+pub(super) fn recorded(pod: &Pod) -> (RecordedPod, Shared) {
+    let template = pod.shared_encoding().cloned();
+    let own = || pod.encoded().map(|encoded| encoded.into_owned()).unwrap_or_default();
+    let recorded = RecordedPod {
+        namespace: String::from(&*pod.key().namespace),
+        name: String::from(&*pod.key().name),
+        uid: pod.uid().to_owned(),
+        node: pod.node_name().unwrap_or_default().to_owned(),
+        encoded: if template.is_some() { Vec::new() } else { own() },
+        template: 0,
+        is_reported: pod.is_reported(),
+        count: 0,
+    };
+    (recorded, template)
+}
