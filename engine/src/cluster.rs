@@ -139,7 +139,7 @@ impl Cluster {
     /// Compiles the pod of a request like [`Cluster::compile_pod`], and keeps its object, so that [`Pod::object`] has
     /// it, also of its replicas and once it is assumed.
     pub fn compile_kept_pod(&self, pod: &core_v1::Pod) -> Result<Pod, ModelError> {
-        self.model.lending().compile_kept_pod(pod, Source::Request)
+        self.model.lending().compile_requested_pod(pod, true)
     }
 
     /// Compiles a node to facts; any thread, without the writer's lock. Errors name the field.

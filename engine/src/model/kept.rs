@@ -11,12 +11,17 @@ use std::sync::Arc;
 use berth_proto::core_v1;
 use berth_proto::meta_v1::ObjectMeta;
 use lz4_flex::block;
-use prost::Message;
+use prost::{Message, encode_length_delimiter, length_delimiter_len};
 
 use super::table::{Table, table_bytes};
 
 /// The annotation in which kubectl repeats a whole object; no question reads it.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// Wire type of a message within a message.
+const LENGTH_DELIMITED: u8 = 2;
+/// Number of bytes that most pods do not exceed.
+const USUAL_BYTES: usize = 1_024;
 
 /// The first pod, encoded, of each number of pods that are probably alike.
 pub(crate) type PatternTable = Table<u64, Box<[u8]>>;
@@ -56,12 +61,7 @@ impl KeptPod {
 
     /// Keeps a pod once for all that are alike.
     pub(crate) fn shared(pod: &core_v1::Pod, known: &RequestedTable) -> KeptPod {
-        let nameless = |metadata| ObjectMeta {
-            name: String::new(),
-            uid: String::new(),
-            ..without_repetition(metadata)
-        };
-        let encoded = encode_with(pod.metadata.as_ref().map(nameless), pod).into_boxed_slice();
+        let encoded = encode_nameless(pod).into_boxed_slice();
         let n_bytes = table_bytes(0) + 2 * encoded.len();
         KeptPod::Shared(known.intern(encoded, None, |_, encoded| (encoded, n_bytes)))
     }
@@ -110,6 +110,38 @@ fn without_repetition(metadata: &ObjectMeta) -> ObjectMeta {
     metadata
 }
 
+/// The encoding of a pod without its name, its uid, and what kubectl repeats.
+pub(crate) fn encode_nameless(pod: &core_v1::Pod) -> Vec<u8> {
+    let core_v1::Pod { metadata, spec, status } = pod;
+    let mut encoded = Vec::with_capacity(USUAL_BYTES);
+    if let Some(metadata) = metadata {
+        let nameless = match metadata.annotations.contains_key(LAST_APPLIED) {
+            true => nameless(&without_repetition(metadata)),
+            false => nameless(metadata),
+        };
+        put_field_of(1, &nameless, &mut encoded);
+    }
+    put_field(2, spec.as_ref(), &mut encoded);
+    put_field(3, status.as_ref(), &mut encoded);
+    encoded
+}
+
+/// The encoding of metadata without name and uid.
+fn nameless(metadata: &ObjectMeta) -> Vec<u8> {
+    let ObjectMeta { name, generate_name, namespace, self_link, uid, .. } = metadata;
+    let len = |field: &String| match field.len() {
+        0 => 0,
+        n => 1 + length_delimiter_len(n) + n,
+    };
+    // The fields are encoded by number: the name is the first, and these are before the uid.
+    let n_between = len(generate_name) + len(namespace) + len(self_link);
+    let mut encoded = metadata.encode_to_vec();
+    let uid_at = len(name) + n_between;
+    encoded.drain(uid_at..uid_at + len(uid));
+    encoded.drain(..len(name));
+    encoded
+}
+
 /// Encodes a pod with this metadata in place of its own.
 fn encode_with(metadata: Option<ObjectMeta>, pod: &core_v1::Pod) -> Vec<u8> {
     // The encodings of a message's parts, one after the other, are that of the whole: so nothing else is copied.
@@ -122,12 +154,18 @@ fn encode_with(metadata: Option<ObjectMeta>, pod: &core_v1::Pod) -> Vec<u8> {
 
 /// Appends a field of a message, with its number below 16.
 fn put_field(number: u8, value: Option<&impl Message>, encoded: &mut Vec<u8>) {
-    const LENGTH_DELIMITED: u8 = 2;
     if let Some(value) = value {
         encoded.push(number << 3 | LENGTH_DELIMITED);
         // The only error is a full buffer, and a `Vec` grows.
         let _ = value.encode_length_delimited(encoded);
     }
+}
+
+/// Appends a field that is encoded already.
+fn put_field_of(number: u8, value: &[u8], encoded: &mut Vec<u8>) {
+    encoded.push(number << 3 | LENGTH_DELIMITED);
+    let _ = encode_length_delimiter(value.len(), encoded);
+    encoded.extend(value);
 }
 
 #[cfg(test)]
@@ -149,8 +187,8 @@ mod tests {
         serde_json::from_value(object).unwrap()
     }
 
-    /// `pod` without what is not kept.
-    fn nameless(mut pod: core_v1::Pod) -> core_v1::Pod {
+    /// `pod` without name and uid.
+    fn unnamed(mut pod: core_v1::Pod) -> core_v1::Pod {
         if let Some(metadata) = &mut pod.metadata {
             metadata.name.clear();
             metadata.uid.clear();
@@ -167,7 +205,28 @@ mod tests {
         annotations.insert(LAST_APPLIED.to_owned(), "{}".to_owned());
         assert_eq!(KeptPod::difference(&reported, 1, &patterns).decode(), Some(kept.clone()));
         let shared = KeptPod::shared(&reported, &RequestedTable::default());
-        assert_eq!(shared.decode(), Some(nameless(kept)));
+        assert_eq!(shared.decode(), Some(unnamed(kept)));
+    }
+
+    #[test]
+    fn a_pod_is_encoded_without_its_name() {
+        let whole = pod("web-0", &serde_json::json!({"status": {"phase": "Pending"}}));
+        for (generate_name, self_link, uid) in
+            [("", "", ""), ("web-", "", "u"), ("", "/pods", ""), ("web-", "/pods", "u")]
+        {
+            for name in ["", "web-0", &"x".repeat(300)] {
+                let mut pod = whole.clone();
+                let metadata = pod.metadata.as_mut().unwrap();
+                metadata.name = name.to_owned();
+                metadata.uid = uid.to_owned();
+                metadata.generate_name = generate_name.to_owned();
+                metadata.self_link = self_link.to_owned();
+                let encoded = encode_nameless(&pod);
+                assert_eq!(encoded, unnamed(pod).encode_to_vec());
+            }
+        }
+        let bare = core_v1::Pod::default();
+        assert_eq!(encode_nameless(&bare), bare.encode_to_vec());
     }
 
     #[test]
@@ -197,7 +256,7 @@ mod tests {
         let kept = |pod| KeptPod::shared(pod, &known);
         assert!(kept(&one).is_the_same_as(&kept(&other)));
         assert!(!kept(&one).is_the_same_as(&kept(&third)));
-        assert_eq!(kept(&third).decode(), Some(nameless(third)));
+        assert_eq!(kept(&third).decode(), Some(unnamed(third)));
         assert_eq!(known.len(), 2);
     }
 }

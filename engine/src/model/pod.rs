@@ -261,6 +261,15 @@ impl Pod {
         }))
     }
 
+    /// The pod that would be compiled from an object which differs in name and uid only.
+    ///
+    /// # Errors
+    /// The name or the uid is malformed.
+    pub(super) fn renamed(&self, pod: &core_v1::Pod, model: &Model) -> Result<Pod, ModelError> {
+        let key = compile_key(pod, model)?;
+        Ok(self.with_identity(key, pod.metadata.as_ref().map_or("", |it| it.uid.as_str())))
+    }
+
     /// Whether [`Pod::with_identity`] leaves nothing out: claims for devices are made for one pod.
     pub fn is_copied_whole(&self) -> bool {
         self.0.device_claims.is_none()

@@ -1,0 +1,150 @@
+//! Recent: pods of requests that were compiled before. The pods of a workload differ in their names only, and to write
+//! one down and look it up takes a fraction of compiling it.
+//!
+//! A pod is remembered when one like it comes for the second time, so that pods which are all different cost nothing.
+//! What is remembered equals what would be compiled: it changes no result.
+
+use std::hash::BuildHasher;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use berth_proto::core_v1;
+use dashmap::DashMap;
+use rustc_hash::FxBuildHasher;
+
+use super::kept;
+use super::pod::Pod;
+use super::table::table_bytes;
+
+/// Number of pods that are remembered at most, and of bytes that they take, about.
+const MAX_PODS: usize = 1_024;
+const MAX_BYTES: usize = 8 << 20;
+/// Number of pods that are known to have come once.
+const N_SEEN: usize = 4_096;
+
+/// Compiled pods by what they were compiled from. Usable from any number of threads.
+#[derive(Debug)]
+pub(crate) struct RecentPods {
+    known: DashMap<Nameless, Pod, FxBuildHasher>,
+    /// Hashes of pods that came once, each in the place that it has.
+    seen: Box<[AtomicU64]>,
+    n_bytes: AtomicUsize,
+}
+
+/// The encoding of a pod without its name and uid, and whether its object is kept.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Nameless {
+    encoded: Vec<u8>,
+    keeps_object: bool,
+}
+
+impl Nameless {
+    pub(crate) fn of(pod: &core_v1::Pod, keeps_object: bool) -> Nameless {
+        // The fields of a message, compared one by one, take several times as long: most are empty, and the processor
+        // takes its time to compare no bytes at no address.
+        Nameless { encoded: kept::encode_nameless(pod), keeps_object }
+    }
+}
+
+impl Default for RecentPods {
+    fn default() -> RecentPods {
+        let seen = (0..N_SEEN).map(|_| AtomicU64::new(0)).collect();
+        RecentPods { known: DashMap::default(), seen, n_bytes: AtomicUsize::new(0) }
+    }
+}
+
+impl RecentPods {
+    /// The pod that was compiled from the same object but for its name and uid, if one is remembered.
+    pub(crate) fn get(&self, pod: &Nameless) -> Option<Pod> {
+        Some(self.known.get(pod)?.clone())
+    }
+
+    /// Remembers a compiled pod, if one like it came before.
+    pub(crate) fn note(&self, pod: Nameless, compiled: &Pod) {
+        let hash = FxBuildHasher.hash_one(&pod);
+        let place = usize::try_from(hash % N_SEEN as u64).unwrap_or(0);
+        let last = self.seen.get(place).map(|seen| seen.swap(hash, Ordering::Relaxed));
+        // A copy would lack the claims that are made for one pod.
+        if last != Some(hash) || !compiled.is_copied_whole() {
+            return;
+        }
+        let n_bytes = table_bytes(pod.encoded.len());
+        let n_before = self.n_bytes.fetch_add(n_bytes, Ordering::Relaxed);
+        if n_before + n_bytes > MAX_BYTES || self.known.len() >= MAX_PODS {
+            // What is still asked for comes again.
+            self.known.clear();
+            self.n_bytes.store(n_bytes, Ordering::Relaxed);
+        }
+        if self.known.insert(pod, compiled.clone()).is_some() {
+            self.n_bytes.fetch_sub(n_bytes, Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Model;
+    use berth_testing::object;
+
+    /// Checks that a third pod of a kind is remembered or not, and is in any case what would be compiled.
+    fn check(texts: [&str; 3], is_remembered: bool) {
+        for keeps_object in [false, true] {
+            let model = Model::new();
+            let pods = texts.map(object::pod);
+            let compile = |pod| model.lending().compile_requested_pod(pod, keeps_object).unwrap();
+            let compiled = [&pods[0], &pods[1], &pods[2]].map(compile);
+            let third = Nameless::of(&pods[2], keeps_object);
+            assert_eq!(model.recent().get(&third).is_some(), is_remembered, "{texts:?}");
+            let fresh = model.lending();
+            let expected = match keeps_object {
+                true => Pod::compile_kept(&pods[2], crate::model::Source::Request, &fresh),
+                false => Pod::compile(&pods[2], &fresh),
+            };
+            let facts = |pod: &Pod| format!("{:?}", pod.facts());
+            assert_eq!(facts(&compiled[2]), facts(&expected.unwrap()), "{texts:?}");
+        }
+    }
+
+    #[test]
+    fn a_pod_that_differs_in_its_name_is_remembered() {
+        check(["a uid=1 cpu=1", "b uid=2 cpu=1", "c uid=3 cpu=1"], true);
+        check(["a uid=1 cpu=1 label:x=y", "b uid=2 cpu=1 label:x=y", "c cpu=1 label:x=y"], true);
+    }
+
+    #[test]
+    fn a_pod_that_differs_in_more_is_compiled() {
+        check(["a cpu=1", "b cpu=1", "c cpu=2"], false);
+        check(["a cpu=1", "b cpu=1", "c cpu=1 namespace=other"], false);
+        check(["a cpu=1 label:x=y", "b cpu=1 label:x=y", "c cpu=1 label:x=z"], false);
+        check(["a cpu=1", "b cpu=2", "c cpu=3"], false);
+    }
+
+    #[test]
+    fn names_are_checked_whether_remembered_or_not() {
+        let model = Model::new();
+        for name in ["a", "b", "c"] {
+            model.compile_requested_pod(&object::pod(name), false).unwrap();
+        }
+        let mut pod = object::pod("d");
+        pod.metadata.as_mut().unwrap().name = String::new();
+        let error = model.compile_requested_pod(&pod, false).unwrap_err();
+        assert_eq!(error.field, "metadata.name");
+    }
+
+    #[test]
+    fn what_is_remembered_is_bounded() {
+        let model = Model::new();
+        for i in 0..3 * MAX_PODS {
+            for name in ["a", "b"] {
+                let pod = object::pod(&format!("{name} cpu={}m", i + 1));
+                model.lending().compile_requested_pod(&pod, false).unwrap();
+            }
+        }
+        let recent = model.recent();
+        assert!((1..=MAX_PODS).contains(&recent.known.len()), "{}", recent.known.len());
+        let bytes = |pod: &Nameless| table_bytes(pod.encoded.len());
+        let n_bytes: usize = recent.known.iter().map(|known| bytes(known.key())).sum();
+        assert_eq!(recent.n_bytes.load(Ordering::Relaxed), n_bytes);
+        assert!(n_bytes <= MAX_BYTES);
+    }
+}
