@@ -20,7 +20,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use berth_benches::trial::device::DeviceTrial;
-use berth_benches::trial::{N_TIMED, N_WARM_UP, PodTimes, percentile};
+use berth_benches::trial::device::PodTimes;
+use berth_benches::trial::{N_TIMED, N_WARM_UP, percentile};
 use berth_benches::{DeviceWorkload, N_NODES};
 use berth_engine::{Cluster, ClusterState};
 use berth_loadgen::report::number::rounded;

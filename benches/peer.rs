@@ -9,7 +9,7 @@
 //! | column | timed work |
 //! |---|---|
 //! | decision | `Cluster::place`, which is closest to kube-scheduler's figure |
-//! | with reading and assuming | all that Berth does for a pod: reading its wire object, the decision, and a second decision to publish the cluster with the pod in it. kube-scheduler's figure includes the update of its snapshot, but neither the reading nor the assuming |
+//! | with reading and assuming | all that Berth does for a pod that it assumes: reading its wire object, deciding it under the writer's lock, and publishing the cluster with the pod in it. Timed on a cluster of its own. kube-scheduler's figure includes the update of its snapshot, but neither the reading nor the assuming |
 //! | new shape | the decision for 120 further pods of new shapes, for which nothing is cached |
 //! | first | the first decision on a cluster after its load |
 //!
@@ -32,7 +32,7 @@ use std::time::Duration;
 use berth_benches::expected::Expected;
 use berth_benches::kube_scheduler;
 use berth_benches::trial::preemption::{PreemptionTrial, threads};
-use berth_benches::trial::{N_TIMED, N_WARM_UP, PodTimes, Trial, percentile};
+use berth_benches::trial::{N_TIMED, N_WARM_UP, Trial, percentile};
 use berth_benches::workload::full_cluster;
 use berth_benches::{N_NODES, PreemptionWorkload, Workload, cluster, incoming};
 use berth_loadgen::report::number::rounded;
@@ -147,20 +147,20 @@ struct Run {
 
 impl Run {
     fn of(workload: Workload, pods_per_node: usize) -> Run {
+        let pods: Vec<_> = (0..N_WARM_UP + N_TIMED).map(|k| incoming(k, workload)).collect();
         let mut trial = Trial::new(workload, N_NODES, pods_per_node);
-        let times: Vec<_> =
-            (0..N_WARM_UP + N_TIMED).map(|k| trial.time_pod(&incoming(k, workload))).collect();
+        let decisions: Vec<_> = pods.iter().map(|pod| trial.time_decision(pod)).collect();
         let new_shapes: Vec<_> = (0..N_TIMED).map(|_| trial.time_new_shape()).collect();
-        let timed = &times[N_WARM_UP..];
-        let of = |column: fn(&PodTimes) -> Duration, percent| {
-            microseconds(percentile(timed.iter().map(column), percent))
-        };
+        let trial = Trial::new(workload, N_NODES, pods_per_node);
+        let whole: Vec<_> = pods.iter().map(|pod| trial.time_whole(pod)).collect();
+        let of =
+            |times: &[Duration], percent| microseconds(percentile(times.iter().copied(), percent));
         Run {
-            decide_p50: of(|times| times.decide, 50),
-            decide_p99: of(|times| times.decide, 99),
-            whole_p50: of(PodTimes::whole, 50),
-            new_shape_p50: microseconds(percentile(new_shapes.into_iter(), 50)),
-            first: microseconds(times[0].decide),
+            decide_p50: of(&decisions[N_WARM_UP..], 50),
+            decide_p99: of(&decisions[N_WARM_UP..], 99),
+            whole_p50: of(&whole[N_WARM_UP..], 50),
+            new_shape_p50: of(&new_shapes, 50),
+            first: microseconds(decisions[0]),
         }
     }
 }

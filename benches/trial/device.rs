@@ -8,8 +8,25 @@ use berth_engine::{Cluster, Delta, Outcome, PlaceRequest, Pod, Policy, TieBreak}
 use berth_proto::core_v1;
 use berth_proto::resource_v1::ResourceClaim;
 
-use super::PodTimes;
 use crate::workload::{DeviceWorkload, asking, asking_anew, compiled_asking, device_cluster};
+
+/// Times of one pod, from the wire object to its assumption.
+#[derive(Copy, Clone, Debug, Default)]
+pub struct PodTimes {
+    /// Time for reading the wire objects.
+    pub compile: Duration,
+    /// Time for the decision.
+    pub decide: Duration,
+    /// Time for a second decision with everything cached and for publishing the cluster with the pod.
+    pub assume: Duration,
+}
+
+impl PodTimes {
+    /// Total time of the pod.
+    pub fn whole(&self) -> Duration {
+        self.compile + self.decide + self.assume
+    }
+}
 
 /// A cluster with devices, and the workload whose pods it takes.
 #[derive(Debug)]
