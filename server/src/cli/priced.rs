@@ -5,7 +5,7 @@ use std::path::Path;
 use super::CliError;
 use crate::compare::Prices;
 
-/// Reads the prices. A first line whose price is no number is a heading.
+/// Reads the prices. A first line with a word for the price is a heading.
 ///
 /// # Errors
 /// A file that cannot be read; a line without a type and a price of 0 or more; a type that comes twice.
@@ -30,7 +30,7 @@ fn parse(text: &str) -> Result<Prices, (usize, String)> {
         let (name, price) = (name.trim(), price.trim());
         let price: f64 = match price.parse() {
             Ok(price) => price,
-            Err(_) if number == 1 => continue,
+            Err(_) if number == 1 && price.chars().all(char::is_alphabetic) => continue,
             Err(_) => return failed(&format!("`{price}` is no number")),
         };
         if !price.is_finite() || price < 0.0 {
@@ -57,6 +57,8 @@ mod tests {
         assert_eq!(parse("").unwrap(), Prices::new());
         for (text, line, reason) in [
             ("m5.large", 1, "a comma"),
+            ("m5.large,0.1 USD", 1, "`0.1 USD` is no number"),
+            ("type,region,price", 1, "`region,price` is no number"),
             ("a,1\nb,x", 2, "`x` is no number"),
             ("a,-1", 1, "not negative"),
             ("a,NaN", 1, "not negative"),

@@ -75,7 +75,9 @@ fn parse_time(text: &str) -> Result<u64, String> {
 
 fn parse_pod(text: &str) -> Result<PodKey, String> {
     match text.split_once('/') {
-        Some((namespace, name)) if !namespace.is_empty() && !name.is_empty() => {
+        Some((namespace, name))
+            if !namespace.is_empty() && !name.is_empty() && !name.contains('/') =>
+        {
             Ok(PodKey::new(namespace, name))
         }
         _ => Err("must be `namespace/name`".to_owned()),
