@@ -30,6 +30,7 @@ mod kubernetes_version;
 mod kernel;
 mod error;
 mod rows;
+mod domain;
 mod hash;
 
 pub use account::comparison::{

@@ -25,6 +25,7 @@ pub(crate) mod pod_affinity;
 pub(crate) mod population;
 pub(crate) mod port;
 pub(crate) mod priority_class;
+mod recent;
 mod requested;
 pub(crate) mod requests;
 pub(crate) mod resource_quota;
@@ -48,16 +49,32 @@ pub use key::{ObjectKey, ObjectKind, PodKey, WireObject};
 pub use node::{Node, NodeDifference};
 pub use object::Object;
 pub use pod::Pod;
+use recent::Nameless;
 pub use requested::requested;
 pub(crate) use tables::Model;
 
 impl Model {
     pub(crate) fn compile_pod(&self, pod: &core_v1::Pod) -> Result<Pod, ModelError> {
-        if self.keeps_objects() {
-            return self.compile_kept_pod(pod, Source::Request);
-        }
+        self.compile_requested_pod(pod, self.keeps_objects())
+    }
+
+    /// Compiles the pod of a request, and keeps its object or not.
+    pub(crate) fn compile_requested_pod(
+        &self,
+        pod: &core_v1::Pod,
+        keeps_object: bool,
+    ) -> Result<Pod, ModelError> {
         self.check_room()?;
-        Pod::compile(pod, self)
+        let nameless = Nameless::of(pod, keeps_object);
+        if let Some(known) = self.recent().get(&nameless) {
+            return known.renamed(pod, self);
+        }
+        let compiled = match keeps_object {
+            true => Pod::compile_kept(pod, Source::Request, self)?,
+            false => Pod::compile(pod, self)?,
+        };
+        self.recent().note(nameless, &compiled);
+        Ok(compiled)
     }
 
     pub(crate) fn compile_kept_pod(

@@ -9,10 +9,10 @@ use super::at::{At, Judged, keep_first};
 use super::comparison::Compared;
 use super::spread::domain_name;
 use super::wording::pods_of;
+use crate::domain::DomainId;
 use crate::model::PodKey;
 use crate::model::pod_affinity::{PodAffinity, Term};
 use crate::plan::counted::Filtering;
-use crate::snapshot::topology::DomainId;
 
 /// Facts of a request that the comparisons of all nodes share.
 pub(super) struct Shared {

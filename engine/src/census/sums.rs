@@ -1,12 +1,12 @@
 //! DomainSums: a subject's weight by the domains of one topology key. Rules: S-PTS-4 to S-PTS-6, S-TS-5.
 
+use crate::domain::DomainId;
 use crate::model::intern::Symbol;
 use crate::model::shape::ShapeFacts;
 use crate::rows::{NodeRow, ROWS, RowSet};
 use crate::snapshot::Snapshot;
 use crate::snapshot::matching::{matching, matching_pairs, tolerated, with_keys};
 use crate::snapshot::shard::Shard;
-use crate::snapshot::topology::DomainId;
 
 /// A sum: its subject, the topology key of its domains, and the nodes that count.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

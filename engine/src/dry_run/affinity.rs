@@ -4,6 +4,7 @@ use smallvec::SmallVec;
 
 use crate::census::subject::{PodQuery, Subject};
 use crate::census::sums::DomainSums;
+use crate::domain::DomainId;
 use crate::filter::Refusal;
 use crate::filter::reason::Reason;
 use crate::model::Pod;
@@ -12,7 +13,6 @@ use crate::model::label::Labels;
 use crate::model::pod_affinity::TermFacts;
 use crate::prepared::Prepared;
 use crate::snapshot::shard::Shard;
-use crate::snapshot::topology::DomainId;
 
 /// Changes of the node's counted pods since the census.
 pub(super) struct Affinity<'p> {

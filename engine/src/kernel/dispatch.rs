@@ -2,8 +2,10 @@
 #![expect(unsafe_code, reason = "calling a function compiled for instructions that were detected")]
 
 use super::fit::FitInput;
+use super::normalize::FEW_DOMAINS;
 use super::tie::TieKey;
 use super::{allocation, balance, fit, normalize, reduce, tie};
+use crate::domain::DomainId;
 use crate::rows::{ROWS, RowSet};
 
 /// The kernels, compiled for one instruction set of this machine.
@@ -109,6 +111,21 @@ kernel! {
     /// differ.
     add_range = normalize::add_range;
     (totals: &mut [i32; ROWS], values: &[i32; ROWS], extent: (i32, i32), weight: i32)
+}
+kernel! {
+    /// `scores` += the weight of each row's domain, whose index is below [`FEW_DOMAINS`] (S-IS-5).
+    add_weights = normalize::add_weights;
+    (scores: &mut [i32; ROWS], domains: &[DomainId; ROWS], weights: &[i32; FEW_DOMAINS])
+}
+kernel! {
+    /// `sums` += count · `weight` + `constant`, by row (S-TS-7).
+    add_counts = normalize::add_counts;
+    (sums: &mut [f64; ROWS], counts: &[i32; ROWS], weight: f64, constant: f64)
+}
+kernel! {
+    /// `sums` += the cost of each row's domain, whose index is below [`FEW_DOMAINS`] (S-TS-7).
+    add_by_domain = normalize::add_by_domain;
+    (sums: &mut [f64; ROWS], domains: &[DomainId; ROWS], costs: &[f64; FEW_DOMAINS])
 }
 kernel! {
     /// Each cost, from 0 to 2³¹ − 1, rounded half away from zero (S-TS-7).

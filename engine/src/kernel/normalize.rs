@@ -4,7 +4,18 @@
 //! at least 1 / b > 2⁻³² away from every integer that it does not equal, and rounding moves it by less than 2⁻⁴⁴.
 
 use super::exact_i32;
+use crate::domain::DomainId;
 use crate::rows::ROWS;
+
+/// Number of domains of a key, that of rows without it included, up to which [`add_by_domain`] takes them.
+pub(crate) const FEW_DOMAINS: usize = 256;
+
+/// Values by domain, for the kernels that take a few; `None` for more.
+pub(crate) fn few_domains<T: Copy + Default>(by_domain: &[T]) -> Option<[T; FEW_DOMAINS]> {
+    let mut few = [T::default(); FEW_DOMAINS];
+    few.get_mut(..by_domain.len())?.copy_from_slice(by_domain);
+    Some(few)
+}
 
 /// `totals` += `weight` · ⌊100 · (lowest + highest − value) / highest⌋, for values from `lowest` to `highest` > 0.
 #[inline(always)]
@@ -34,6 +45,39 @@ pub(super) fn add_range(
     for row in 0..ROWS {
         let score = (100.0 * ((f64::from(values[row]) - lowest) / range)).floor();
         totals[row] = totals[row].wrapping_add(weight.wrapping_mul(exact_i32(score)));
+    }
+}
+
+/// `sums` += count · `weight` + `constant`, by row.
+#[inline(always)]
+pub(super) fn add_counts(sums: &mut [f64; ROWS], counts: &[i32; ROWS], weight: f64, constant: f64) {
+    for row in 0..ROWS {
+        sums[row] += f64::from(counts[row]) * weight + constant;
+    }
+}
+
+/// `scores` += the weight of the row's domain, wrapping.
+#[inline(always)]
+pub(super) fn add_weights(
+    scores: &mut [i32; ROWS],
+    domains: &[DomainId; ROWS],
+    weights: &[i32; FEW_DOMAINS],
+) {
+    for row in 0..ROWS {
+        scores[row] = scores[row].wrapping_add(weights[domains[row].index() % FEW_DOMAINS]);
+    }
+}
+
+/// `sums` += the cost of the row's domain.
+#[inline(always)]
+pub(super) fn add_by_domain(
+    sums: &mut [f64; ROWS],
+    domains: &[DomainId; ROWS],
+    costs: &[f64; FEW_DOMAINS],
+) {
+    for row in 0..ROWS {
+        // Every index is below the length, which the compiler does not know.
+        sums[row] += costs[domains[row].index() % FEW_DOMAINS];
     }
 }
 

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed};
 
 use super::*;
+use crate::domain::DomainId;
 use crate::hash::hash_name;
 use crate::rows::{ROWS, RowSet};
 
@@ -144,6 +145,25 @@ proptest! {
             let rounded = kernels.round_costs(&costs);
             for row in 0..ROWS {
                 prop_assert_eq!(rounded[row], costs[row].round() as i32, "{:?} {}", kernels, costs[row]);
+            }
+        }
+    }
+
+    #[test]
+    fn costs_are_sums_in_order(counts in prop::collection::vec(0..1_000_000_i32, ROWS), weight in 0.5..10.0_f64, domains in prop::collection::vec(0..FEW_DOMAINS as u32, ROWS)) {
+        let counts = array(&counts);
+        let domains = array(&domains.into_iter().map(DomainId).collect::<Vec<_>>());
+        let costs: [f64; FEW_DOMAINS] = std::array::from_fn(|i| i as f64 * weight);
+        for kernels in Kernels::all() {
+            let mut scores = [7; ROWS];
+            kernels.add_weights(&mut scores, &domains, &std::array::from_fn(|i| i as i32 - 100));
+            let mut sums = [0.25; ROWS];
+            kernels.add_counts(&mut sums, &counts, weight, 2.0);
+            kernels.add_by_domain(&mut sums, &domains, &costs);
+            for row in 0..ROWS {
+                let expected = 0.25 + (f64::from(counts[row]) * weight + 2.0) + costs[domains[row].index()];
+                prop_assert_eq!(sums[row].to_bits(), expected.to_bits(), "{:?}", kernels);
+                prop_assert_eq!(scores[row], domains[row].index() as i32 - 93, "{:?}", kernels);
             }
         }
     }

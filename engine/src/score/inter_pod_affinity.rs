@@ -3,6 +3,7 @@
 
 use super::normalize::Normalize;
 use super::{ClusterScores, Raw, Score};
+use crate::kernel::few_domains;
 use crate::plugin::Plugin;
 use crate::prepared::Prepared;
 use crate::rows::{ROWS, RowSet};
@@ -26,15 +27,21 @@ fn score(prepared: &Prepared<'_>, feasible: &[RowSet]) -> Option<ClusterScores> 
         return None;
     }
     let mut columns = vec![[0; ROWS]; feasible.len()];
-    for (column, shard) in columns.iter_mut().zip(&prepared.snapshot().shards) {
-        for sum in preferences.iter().map(|sum| prepared.census().sum(*sum)) {
+    for sum in preferences.iter().map(|sum| census.sum(*sum)) {
+        // A sum beyond 32 bits would need more than ten million pods with a preference each.
+        let weights: Vec<i32> = sum.by_domain().iter().map(|weight| *weight as i32).collect();
+        let few = few_domains(&weights);
+        for (column, shard) in columns.iter_mut().zip(&prepared.snapshot().shards) {
             let Some(label) = shard.nodes.labels.get(&sum.key()) else {
                 continue;
             };
-            let weights = sum.by_domain();
-            for (score, domain) in column.iter_mut().zip(&label.domains.0) {
-                // A sum beyond 32 bits would need more than ten million pods with a preference each.
-                *score += weights.get(domain.index()).map_or(0, |weight| *weight as i32);
+            let domains = &label.domains.0;
+            if let Some(weights) = &few {
+                prepared.kernels.add_weights(column, domains, weights);
+                continue;
+            }
+            for (score, domain) in column.iter_mut().zip(domains) {
+                *score += weights.get(domain.index()).copied().unwrap_or(0);
             }
         }
     }

@@ -5,6 +5,7 @@ use super::ln::ln;
 use super::normalize::Normalize;
 use super::{ClusterScores, Raw, Score};
 use crate::census::demand::SoftConstraint;
+use crate::kernel::{FEW_DOMAINS, few_domains};
 use crate::model::intern::Symbol;
 use crate::plugin::Plugin;
 use crate::prepared::Prepared;
@@ -24,8 +25,17 @@ struct Cost<'a> {
     constraint: &'a SoftConstraint,
     /// The constraint's weight ln(size + 2): with more domains, each pod in one of them counts more (S-TS-4).
     weight: f64,
-    /// Cost of the nodes of each domain; empty where pods are counted by node. No domain costs nothing (S-TS-7).
-    by_domain: Vec<f64>,
+    rates: Rates,
+}
+
+/// What the rows of a shard cost. A row without the key costs nothing (S-TS-7).
+enum Rates {
+    /// What its own pods cost.
+    ByRow,
+    /// What its domain costs, by index.
+    Few(Box<[f64; FEW_DOMAINS]>),
+    /// Likewise.
+    Many(Vec<f64>),
 }
 
 /// Computes scores. Cost: for each constraint one step for each domain, one for each value of its key in a shard, and
@@ -52,7 +62,7 @@ fn score(prepared: &Prepared<'_>, feasible: &[RowSet]) -> Option<ClusterScores> 
 fn cost<'a>(prepared: &Prepared<'_>, constraint: &'a SoftConstraint, rows: &[RowSet]) -> Cost<'a> {
     let Some(sum) = constraint.sum else {
         let n_rows = rows.iter().map(RowSet::len).sum::<u32>();
-        return Cost { constraint, weight: ln(f64::from(n_rows) + 2.0), by_domain: Vec::new() };
+        return Cost { constraint, weight: ln(f64::from(n_rows) + 2.0), rates: Rates::ByRow };
     };
     let by_domain = prepared.census().sum(sum).by_domain();
     let size = n_domains(prepared, constraint.key, rows, by_domain.len());
@@ -60,7 +70,11 @@ fn cost<'a>(prepared: &Prepared<'_>, constraint: &'a SoftConstraint, rows: &[Row
     let mut by_domain: Vec<f64> =
         by_domain.iter().map(|count| constraint.cost_of(*count as f64, weight)).collect();
     by_domain[0] = 0.0;
-    Cost { constraint, weight, by_domain }
+    let rates = match few_domains(&by_domain) {
+        Some(few) => Rates::Few(Box::new(few)),
+        None => Rates::Many(by_domain),
+    };
+    Cost { constraint, weight, rates }
 }
 
 /// The number of domains of the rows; that of an absent value counts as one (S-TS-3).
@@ -81,7 +95,12 @@ fn n_domains(prepared: &Prepared<'_>, key: Symbol, rows: &[RowSet], n_ids: usize
 impl SoftConstraint {
     /// The cost of a count (S-TS-7).
     fn cost_of(&self, count: f64, weight: f64) -> f64 {
-        count * weight + (f64::from(self.max_skew) - 1.0)
+        count * weight + self.constant()
+    }
+
+    /// The cost of no pods.
+    fn constant(&self) -> f64 {
+        f64::from(self.max_skew) - 1.0
     }
 }
 
@@ -92,16 +111,31 @@ fn score_shard(prepared: &Prepared<'_>, shard: &Shard, costs: &[Cost<'_>]) -> [i
         let Some(label) = shard.nodes.labels.get(&cost.constraint.key) else {
             continue;
         };
-        if cost.by_domain.is_empty() {
-            let counts = prepared.census().on_shard(cost.constraint.subject, shard);
-            for ((sum, count), domain) in sums.iter_mut().zip(counts).zip(&label.domains.0) {
-                if domain.is_some() {
-                    *sum += cost.constraint.cost_of(f64::from(*count), cost.weight);
+        let domains = &label.domains.0;
+        match &cost.rates {
+            Rates::ByRow => {
+                let counts = prepared.census().on_shard(cost.constraint.subject, shard);
+                let all: Result<&[i32; ROWS], _> = counts.try_into();
+                match all {
+                    // What rows without a node cost is never read.
+                    Ok(counts) if label.rows == shard.nodes.rows => {
+                        let constant = cost.constraint.constant();
+                        prepared.kernels.add_counts(&mut sums, counts, cost.weight, constant);
+                    }
+                    _ => {
+                        for ((sum, count), domain) in sums.iter_mut().zip(counts).zip(domains) {
+                            if domain.is_some() {
+                                *sum += cost.constraint.cost_of(f64::from(*count), cost.weight);
+                            }
+                        }
+                    }
                 }
             }
-        } else {
-            for (sum, domain) in sums.iter_mut().zip(&label.domains.0) {
-                *sum += cost.by_domain.get(domain.index()).copied().unwrap_or(0.0);
+            Rates::Few(costs) => prepared.kernels.add_by_domain(&mut sums, domains, costs),
+            Rates::Many(costs) => {
+                for (sum, domain) in sums.iter_mut().zip(domains) {
+                    *sum += costs.get(domain.index()).copied().unwrap_or(0.0);
+                }
             }
         }
     }

@@ -3,7 +3,7 @@
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use super::topology::DomainId;
+use crate::domain::DomainId;
 use crate::kernel::{EXACT_LIMIT, NativeColumns};
 use crate::model::Node;
 use crate::model::feature::FEATURES;

@@ -2,27 +2,9 @@
 
 use imbl::OrdMap;
 
+use crate::domain::DomainId;
 use crate::model::intern::Symbol;
 use crate::model::label::Labels;
-
-/// A domain: one value of one label key. Ids are dense for each key, and reused once no node has the value.
-#[derive(Copy, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
-pub(crate) struct DomainId(u32);
-
-impl DomainId {
-    /// The domain of rows whose node does not have the key.
-    pub(crate) const NONE: DomainId = DomainId(0);
-
-    /// Whether the id is not [`DomainId::NONE`].
-    pub(crate) fn is_some(self) -> bool {
-        self != DomainId::NONE
-    }
-
-    /// Index into an array of [`Topology::n_domains`] entries.
-    pub(crate) fn index(self) -> usize {
-        self.0 as usize
-    }
-}
 
 /// The domains of every label that nodes have. A copy costs a few pointers.
 #[derive(Clone, Debug, Default)]

@@ -8,6 +8,7 @@ use smallvec::SmallVec;
 use super::change::RemedyChange;
 use super::obstacle::is_condition;
 use super::way::Way;
+use crate::domain::DomainId;
 use crate::filter::node_resources_fit::checked;
 use crate::hash::hash_name;
 use crate::model::Node;
@@ -19,7 +20,6 @@ use crate::plugin::Plugin;
 use crate::rows::RowSet;
 use crate::snapshot::Snapshot;
 use crate::snapshot::shard::Shard;
-use crate::snapshot::topology::DomainId;
 
 /// The largest number of kinds that are tried.
 const MAX_KINDS: usize = 8;

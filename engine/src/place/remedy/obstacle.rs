@@ -2,9 +2,9 @@
 
 use smallvec::SmallVec;
 
+use crate::domain::DomainId;
 use crate::model::intern::Symbol;
 use crate::plan::counted::Filtering;
-use crate::snapshot::topology::DomainId;
 
 /// One reason that keeps the pod off a node.
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]

@@ -5,11 +5,11 @@ use smallvec::SmallVec;
 
 use super::change::RemedyChange;
 use super::way::{Way, chosen_ports, name_of, ports_text};
+use crate::domain::DomainId;
 use crate::model::Pod;
 use crate::model::port::HostPort;
 use crate::plan::counted::Filtering;
 use crate::rows::NodeRow;
-use crate::snapshot::topology::DomainId;
 
 /// Rows of each domain with pods that count.
 type Holders = FxHashMap<DomainId, SmallVec<[NodeRow; 2]>>;

@@ -7,6 +7,7 @@ use rustc_hash::FxHashMap;
 
 use super::replica::Replica;
 use crate::census::sums::CountedNodes;
+use crate::domain::DomainId;
 use crate::model::ModelError;
 use crate::model::intern::Symbol;
 use crate::model::label::clip;
@@ -16,7 +17,6 @@ use crate::model::topology_spread::SpreadConstraint;
 use crate::rows::{NodeRow, RowSet};
 use crate::simulate::scale_in::outcome::ScaleInSpread;
 use crate::snapshot::Snapshot;
-use crate::snapshot::topology::DomainId;
 
 /// The largest number of topology keys in a request.
 const MAX_TOPOLOGY_KEYS: usize = 16;

@@ -8,6 +8,7 @@ use smallvec::SmallVec;
 
 use super::level::Level;
 use super::replica::Replica;
+use crate::domain::DomainId;
 use crate::model::Pod;
 use crate::model::pod::NOT_STARTED;
 use crate::model::taint::Effect;
@@ -15,7 +16,6 @@ use crate::rows::NodeRow;
 use crate::simulate::drain::budget::{Budgets, Covering};
 use crate::simulate::scale_in::outcome::ScaleInReason;
 use crate::snapshot::Snapshot;
-use crate::snapshot::topology::DomainId;
 
 /// Ordering key of a replica; the replica with the smallest key goes first.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
