@@ -147,12 +147,16 @@ struct Run {
 
 impl Run {
     fn of(workload: Workload, pods_per_node: usize) -> Run {
-        let pods: Vec<_> = (0..N_WARM_UP + N_TIMED).map(|k| incoming(k, workload)).collect();
-        let mut trial = Trial::new(workload, N_NODES, pods_per_node);
-        let decisions: Vec<_> = pods.iter().map(|pod| trial.time_decision(pod)).collect();
-        let new_shapes: Vec<_> = (0..N_TIMED).map(|_| trial.time_new_shape()).collect();
+        let (decisions, new_shapes) = {
+            let mut trial = Trial::new(workload, N_NODES, pods_per_node);
+            let decide = |k| trial.time_decision(&incoming(k, workload));
+            let decisions: Vec<_> = (0..N_WARM_UP + N_TIMED).map(decide).collect();
+            let new_shapes: Vec<_> = (0..N_TIMED).map(|_| trial.time_new_shape()).collect();
+            (decisions, new_shapes)
+        };
         let trial = Trial::new(workload, N_NODES, pods_per_node);
-        let whole: Vec<_> = pods.iter().map(|pod| trial.time_whole(pod)).collect();
+        let time_whole = |k| trial.time_whole(&incoming(k, workload));
+        let whole: Vec<_> = (0..N_WARM_UP + N_TIMED).map(time_whole).collect();
         let of =
             |times: &[Duration], percent| microseconds(percentile(times.iter().copied(), percent));
         Run {
