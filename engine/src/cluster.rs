@@ -120,7 +120,7 @@ impl Cluster {
     }
 
     /// Compiles the pod of a request to facts; any thread, without the writer's lock. Errors name the field. What only
-    /// this pod names is forgotten with it.
+    /// this pod names is forgotten with it, and with the pod that is remembered because one like it came before.
     pub fn compile_pod(&self, pod: &core_v1::Pod) -> Result<Pod, ModelError> {
         self.model.lending().compile_pod(pod)
     }

@@ -1,7 +1,8 @@
 //! Recent: pods of requests that were compiled before. The pods of a workload differ in their names only, and to write
 //! one down and look it up takes a fraction of compiling it.
 //!
-//! A pod is remembered when one like it comes for the second time, so that pods which are all different cost nothing.
+//! A pod is remembered when one like it comes for the second time, so that pods which are all different cost no more than
+//! being written down.
 //! What is remembered equals what would be compiled: it changes no result.
 
 use std::hash::BuildHasher;
