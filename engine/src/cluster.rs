@@ -42,7 +42,6 @@ use crate::error::EngineError;
 use crate::kernel::Kernels;
 use crate::model::device::assigned::AssignedDevices;
 use crate::model::device::claim::ResourceClaim;
-use crate::model::kept::Source;
 use crate::model::{Model, ModelError, Node, Object, Pod, PodKey, WireObject};
 use crate::place::decision::{Decision, Explanation, Outcome};
 use crate::place::explain::ExplainOptions;
@@ -133,7 +132,7 @@ impl Cluster {
     /// Compiles a pod that a feed reports, like [`Cluster::compile_pod`]; the pod is kept as it was reported, so that
     /// [`Pod::reported`] has it.
     pub fn compile_reported_pod(&self, pod: &core_v1::Pod) -> Result<Pod, ModelError> {
-        self.keeping().compile_kept_pod(pod, Source::Feed)
+        self.keeping().compile_reported_pod(pod)
     }
 
     /// Compiles the pod of a request like [`Cluster::compile_pod`], and keeps its object, so that [`Pod::object`] has

@@ -44,7 +44,7 @@ pub(crate) mod volume;
 use berth_proto::core_v1;
 
 pub use error::ModelError;
-use kept::Source;
+use kept::{KeptPod, Source};
 pub use key::{ObjectKey, ObjectKind, PodKey, WireObject};
 pub use node::{Node, NodeDifference};
 pub use object::Object;
@@ -69,21 +69,18 @@ impl Model {
         if let Some(known) = self.recent().get(&nameless) {
             return known.renamed(pod, self);
         }
-        let compiled = match keeps_object {
-            true => Pod::compile_kept(pod, Source::Request, self)?,
-            false => Pod::compile(pod, self)?,
-        };
+        let mut compiled = Pod::compile(pod, self)?;
+        if keeps_object {
+            let kept = KeptPod::shared(nameless.encoded(), self.requested());
+            compiled = compiled.keeping(Some(kept), Source::Request);
+        }
         self.recent().note(nameless, &compiled);
         Ok(compiled)
     }
 
-    pub(crate) fn compile_kept_pod(
-        &self,
-        pod: &core_v1::Pod,
-        source: Source,
-    ) -> Result<Pod, ModelError> {
+    pub(crate) fn compile_reported_pod(&self, pod: &core_v1::Pod) -> Result<Pod, ModelError> {
         self.check_room()?;
-        Pod::compile_kept(pod, source, self)
+        Pod::compile_reported(pod, self)
     }
 
     pub(crate) fn compile_node(&self, node: &core_v1::Node) -> Result<Node, ModelError> {

@@ -114,7 +114,7 @@ kernel! {
 }
 kernel! {
     /// `scores` += the weight of each row's domain, whose index is below [`FEW_DOMAINS`] (S-IS-5).
-    add_weights = normalize::add_weights;
+    add_weights = normalize::add_by_domain;
     (scores: &mut [i32; ROWS], domains: &[DomainId; ROWS], weights: &[i32; FEW_DOMAINS])
 }
 kernel! {

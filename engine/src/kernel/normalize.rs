@@ -3,6 +3,8 @@
 //! Every integer here is below 2³³ and so exact in a double. ⌊a / b⌋ by one division is the integer quotient: a / b is
 //! at least 1 / b > 2⁻³² away from every integer that it does not equal, and rounding moves it by less than 2⁻⁴⁴.
 
+use std::ops::AddAssign;
+
 use super::exact_i32;
 use crate::domain::DomainId;
 use crate::rows::ROWS;
@@ -56,28 +58,16 @@ pub(super) fn add_counts(sums: &mut [f64; ROWS], counts: &[i32; ROWS], weight: f
     }
 }
 
-/// `scores` += the weight of the row's domain, wrapping.
+/// `sums` += the value of the row's domain.
 #[inline(always)]
-pub(super) fn add_weights(
-    scores: &mut [i32; ROWS],
+pub(super) fn add_by_domain<T: Copy + AddAssign>(
+    sums: &mut [T; ROWS],
     domains: &[DomainId; ROWS],
-    weights: &[i32; FEW_DOMAINS],
-) {
-    for row in 0..ROWS {
-        scores[row] = scores[row].wrapping_add(weights[domains[row].index() % FEW_DOMAINS]);
-    }
-}
-
-/// `sums` += the cost of the row's domain.
-#[inline(always)]
-pub(super) fn add_by_domain(
-    sums: &mut [f64; ROWS],
-    domains: &[DomainId; ROWS],
-    costs: &[f64; FEW_DOMAINS],
+    values: &[T; FEW_DOMAINS],
 ) {
     for row in 0..ROWS {
         // Every index is below the length, which the compiler does not know.
-        sums[row] += costs[domains[row].index() % FEW_DOMAINS];
+        sums[row] += values[domains[row].index() % FEW_DOMAINS];
     }
 }
 

@@ -59,9 +59,9 @@ impl KeptPod {
         KeptPod::Difference { pattern, difference }
     }
 
-    /// Keeps a pod once for all that are alike.
-    pub(crate) fn shared(pod: &core_v1::Pod, known: &RequestedTable) -> KeptPod {
-        let encoded = encode_nameless(pod).into_boxed_slice();
+    /// Keeps a pod, of this encoding without name and uid, once for all that have it.
+    pub(crate) fn shared(nameless: &[u8], known: &RequestedTable) -> KeptPod {
+        let encoded: Box<[u8]> = nameless.into();
         let n_bytes = table_bytes(0) + 2 * encoded.len();
         KeptPod::Shared(known.intern(encoded, None, |_, encoded| (encoded, n_bytes)))
     }
@@ -204,7 +204,7 @@ mod tests {
         let annotations = &mut reported.metadata.as_mut().unwrap().annotations;
         annotations.insert(LAST_APPLIED.to_owned(), "{}".to_owned());
         assert_eq!(KeptPod::difference(&reported, 1, &patterns).decode(), Some(kept.clone()));
-        let shared = KeptPod::shared(&reported, &RequestedTable::default());
+        let shared = KeptPod::shared(&encode_nameless(&reported), &RequestedTable::default());
         assert_eq!(shared.decode(), Some(unnamed(kept)));
     }
 
@@ -253,7 +253,7 @@ mod tests {
         let json = serde_json::json!({});
         let [one, other] = ["web-1", "web-2"].map(|name| pod(name, &json));
         let third = pod("web-3", &serde_json::json!({"status": {"phase": "Running"}}));
-        let kept = |pod| KeptPod::shared(pod, &known);
+        let kept = |pod| KeptPod::shared(&encode_nameless(pod), &known);
         assert!(kept(&one).is_the_same_as(&kept(&other)));
         assert!(!kept(&one).is_the_same_as(&kept(&third)));
         assert_eq!(kept(&third).decode(), Some(unnamed(third)));

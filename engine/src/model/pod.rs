@@ -128,23 +128,14 @@ impl Pod {
         })))
     }
 
-    /// Compiles a pod like [`Pod::compile`], and keeps its object.
-    pub(crate) fn compile_kept(
-        pod: &core_v1::Pod,
-        source: Source,
-        model: &Model,
-    ) -> Result<Pod, ModelError> {
+    /// Compiles a pod that a feed reports like [`Pod::compile`], and keeps its object.
+    pub(crate) fn compile_reported(pod: &core_v1::Pod, model: &Model) -> Result<Pod, ModelError> {
         let compiled = Pod::compile(pod, model)?;
-        let kept = match source {
-            Source::Request => KeptPod::shared(pod, model.requested()),
-            Source::Feed => {
-                // The pods of a controller are alike, and so may be those of a namespace that have none.
-                let controller = compiled.facts().controller;
-                let kin = FxBuildHasher.hash_one((controller, &compiled.key().namespace));
-                KeptPod::difference(pod, kin, model.patterns())
-            }
-        };
-        Ok(compiled.keeping(Some(kept), source))
+        // The pods of a controller are alike, and so may be those of a namespace that have none.
+        let controller = compiled.facts().controller;
+        let kin = FxBuildHasher.hash_one((controller, &compiled.key().namespace));
+        let kept = KeptPod::difference(pod, kin, model.patterns());
+        Ok(compiled.keeping(Some(kept), Source::Feed))
     }
 
     /// A copy of the pod with another object.

@@ -3,10 +3,11 @@
 //!
 //! A pod is remembered when one like it comes for the second time, so that pods which are all different cost no more than
 //! being written down.
-//! What is remembered equals what would be compiled: it changes no result.
+//! A remembered pod, under its new name, equals what compiling would give: results do not depend on what is remembered.
 
 use std::hash::BuildHasher;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use berth_proto::core_v1;
 use dashmap::DashMap;
@@ -19,6 +20,8 @@ use super::table::table_bytes;
 /// Number of pods that are remembered at most, and of bytes that they take, about.
 const MAX_PODS: usize = 1_024;
 const MAX_BYTES: usize = 8 << 20;
+/// Number of bytes of one of them at most: larger pods are compiled each time.
+const MAX_POD_BYTES: usize = MAX_BYTES / 16;
 /// Number of pods that are known to have come once.
 const N_SEEN: usize = 4_096;
 
@@ -28,7 +31,8 @@ pub(crate) struct RecentPods {
     known: DashMap<Nameless, Pod, FxBuildHasher>,
     /// Hashes of pods that came once, each in the place that it has.
     seen: Box<[AtomicU64]>,
-    n_bytes: AtomicUsize,
+    /// About as many bytes as the known pods take. Locked by whoever adds one.
+    n_bytes: Mutex<usize>,
 }
 
 /// The encoding of a pod without its name and uid, and whether its object is kept.
@@ -44,12 +48,16 @@ impl Nameless {
         // takes its time to compare no bytes at no address.
         Nameless { encoded: kept::encode_nameless(pod), keeps_object }
     }
+
+    pub(crate) fn encoded(&self) -> &[u8] {
+        &self.encoded
+    }
 }
 
 impl Default for RecentPods {
     fn default() -> RecentPods {
         let seen = (0..N_SEEN).map(|_| AtomicU64::new(0)).collect();
-        RecentPods { known: DashMap::default(), seen, n_bytes: AtomicUsize::new(0) }
+        RecentPods { known: DashMap::default(), seen, n_bytes: Mutex::default() }
     }
 }
 
@@ -64,19 +72,19 @@ impl RecentPods {
         let hash = FxBuildHasher.hash_one(&pod);
         let place = usize::try_from(hash % N_SEEN as u64).unwrap_or(0);
         let last = self.seen.get(place).map(|seen| seen.swap(hash, Ordering::Relaxed));
+        let n_bytes = table_bytes(pod.encoded.len());
         // A copy would lack the claims that are made for one pod.
-        if last != Some(hash) || !compiled.is_copied_whole() {
+        if last != Some(hash) || n_bytes > MAX_POD_BYTES || !compiled.is_copied_whole() {
             return;
         }
-        let n_bytes = table_bytes(pod.encoded.len());
-        let n_before = self.n_bytes.fetch_add(n_bytes, Ordering::Relaxed);
-        if n_before + n_bytes > MAX_BYTES || self.known.len() >= MAX_PODS {
-            // What is still asked for comes again.
+        let mut n_known_bytes = self.n_bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        if *n_known_bytes + n_bytes > MAX_BYTES || self.known.len() >= MAX_PODS {
+            // All are forgotten: those that are still asked for are remembered again.
             self.known.clear();
-            self.n_bytes.store(n_bytes, Ordering::Relaxed);
+            *n_known_bytes = 0;
         }
-        if self.known.insert(pod, compiled.clone()).is_some() {
-            self.n_bytes.fetch_sub(n_bytes, Ordering::Relaxed);
+        if self.known.insert(pod, compiled.clone()).is_none() {
+            *n_known_bytes += n_bytes;
         }
     }
 }
@@ -85,6 +93,7 @@ impl RecentPods {
 mod tests {
     use super::*;
     use crate::model::Model;
+    use crate::model::kept::{KeptPod, Source};
     use berth_testing::object;
 
     /// Checks that a third pod of a kind is remembered or not, and is in any case what would be compiled.
@@ -97,10 +106,9 @@ mod tests {
             let third = Nameless::of(&pods[2], keeps_object);
             assert_eq!(model.recent().get(&third).is_some(), is_remembered, "{texts:?}");
             let fresh = model.lending();
-            let expected = match keeps_object {
-                true => Pod::compile_kept(&pods[2], crate::model::Source::Request, &fresh),
-                false => Pod::compile(&pods[2], &fresh),
-            };
+            let kept = keeps_object.then(|| KeptPod::shared(third.encoded(), model.requested()));
+            let expected =
+                Pod::compile(&pods[2], &fresh).map(|pod| pod.keeping(kept, Source::Request));
             let facts = |pod: &Pod| format!("{:?}", pod.facts());
             assert_eq!(facts(&compiled[2]), facts(&expected.unwrap()), "{texts:?}");
         }
@@ -145,7 +153,20 @@ mod tests {
         assert!((1..=MAX_PODS).contains(&recent.known.len()), "{}", recent.known.len());
         let bytes = |pod: &Nameless| table_bytes(pod.encoded.len());
         let n_bytes: usize = recent.known.iter().map(|known| bytes(known.key())).sum();
-        assert_eq!(recent.n_bytes.load(Ordering::Relaxed), n_bytes);
+        assert_eq!(*recent.n_bytes.lock().unwrap(), n_bytes);
         assert!(n_bytes <= MAX_BYTES);
+    }
+
+    /// A large pod that comes twice takes nobody's place.
+    #[test]
+    fn a_large_pod_is_not_remembered() {
+        let model = Model::new();
+        let mut large = object::pod("a");
+        let annotations = &mut large.metadata.as_mut().unwrap().annotations;
+        annotations.insert("k".to_owned(), "v".repeat(MAX_POD_BYTES / 8));
+        for pod in [object::pod("b"), object::pod("c"), large.clone(), large] {
+            model.compile_requested_pod(&pod, false).unwrap();
+        }
+        assert_eq!(model.recent().known.len(), 1);
     }
 }

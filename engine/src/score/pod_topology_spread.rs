@@ -28,13 +28,13 @@ struct Cost<'a> {
     rates: Rates,
 }
 
-/// What the rows of a shard cost. A row without the key costs nothing (S-TS-7).
+/// How the cost of a row follows from a constraint. A row without the key costs nothing (S-TS-7).
 enum Rates {
-    /// What its own pods cost.
+    /// From the number of matching pods on the row.
     ByRow,
-    /// What its domain costs, by index.
+    /// From the row's domain: the costs by index of at most [`FEW_DOMAINS`] domains.
     Few(Box<[f64; FEW_DOMAINS]>),
-    /// Likewise.
+    /// From the row's domain: the costs by index of more domains.
     Many(Vec<f64>),
 }
 
@@ -117,7 +117,7 @@ fn score_shard(prepared: &Prepared<'_>, shard: &Shard, costs: &[Cost<'_>]) -> [i
                 let counts = prepared.census().on_shard(cost.constraint.subject, shard);
                 let all: Result<&[i32; ROWS], _> = counts.try_into();
                 match all {
-                    // What rows without a node cost is never read.
+                    // Rows without a node get a cost, too, which is never read.
                     Ok(counts) if label.rows == shard.nodes.rows => {
                         let constant = cost.constraint.constant();
                         prepared.kernels.add_counts(&mut sums, counts, cost.weight, constant);

@@ -1,5 +1,6 @@
-//! What the engine tells of an attempt, as its record. Whoever makes the attempt writes it down, while all that it is about
-//! is at hand; nothing that others count references to is kept for the thread that writes, but what pods share.
+//! Told: an attempt as the record that a journal has of it. The thread that makes an attempt builds the record, as pods and
+//! nodes are in its cache then. The record holds copies: the thread that writes journals would otherwise fetch, and free,
+//! what belongs to other cores. Only encodings that pods share are passed on by reference.
 
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use super::record::{Attempt, Columns, RecordedPod};
 use crate::clock;
 use crate::service::convert;
 
-/// What pods share, if they do.
+/// The encoding that a pod of a request shares with pods like it; `None` for a pod that has its own.
 pub(super) type Shared = Option<Arc<Box<[u8]>>>;
 
 /// An attempt, but for what its segment knows: the numbers of templates and names.
@@ -66,7 +67,7 @@ impl Told {
             }
             Made::Batch { request, positions, outcome } => {
                 (self.attempt.assumes, self.attempt.is_batch) = (request.assume, true);
-                // Those that were not decided are left out, as if they had not been asked for.
+                // Pods that were not decided are left out, as if the request did not have them.
                 let decided = positions.iter().filter_map(|at| {
                     let (pod, result) = (request.pods.get(*at)?, outcome.results.get(*at)?);
                     (*result != Err(berth_engine::EngineError::Cancelled)).then_some((pod, result))
