@@ -25,6 +25,7 @@ pub(crate) mod listing;
 mod directory;
 mod images;
 mod publish;
+mod recent;
 
 use std::borrow::Cow;
 use std::sync::atomic::AtomicU64;
@@ -59,6 +60,7 @@ use delta::{Applied, ClusterState, Delta};
 use fork::Fork;
 use observer::{Attempt, Observer};
 use publish::Published;
+use recent::RecentPods;
 use step::Step;
 use writer::Writer;
 
@@ -71,6 +73,8 @@ pub struct Cluster {
     writer: Mutex<Writer>,
     published: Published,
     memo: Memo,
+    /// Pods of requests that were compiled last; forks share it.
+    recent: Arc<RecentPods>,
     /// The snapshot that this was forked from; `None` for a cluster that is no fork.
     base: Option<Arc<Snapshot>>,
     observer: Option<Arc<dyn Observer>>,
@@ -111,6 +115,7 @@ impl Cluster {
             writer: Mutex::new(Writer::new(Draft::new(snapshot.clone(), versions.clone()))),
             published: Published::new(snapshot),
             memo: Memo::default(),
+            recent: Arc::default(),
             base: None,
             observer: None,
             versions,
@@ -121,7 +126,7 @@ impl Cluster {
     /// Compiles the pod of a request to facts; any thread, without the writer's lock. Errors name the field. What only
     /// this pod names is forgotten with it, and with the pod that is remembered because one like it came before.
     pub fn compile_pod(&self, pod: &core_v1::Pod) -> Result<Pod, ModelError> {
-        self.model.lending().compile_pod(pod)
+        self.recent.compile(pod, self.model.keeps_objects(), &self.model.lending())
     }
 
     /// Compiles the node of a request, which does not come into the cluster, like [`Cluster::compile_pod`].
@@ -138,7 +143,7 @@ impl Cluster {
     /// Compiles the pod of a request like [`Cluster::compile_pod`], and keeps its object, so that [`Pod::object`] has
     /// it, also of its replicas and once it is assumed.
     pub fn compile_kept_pod(&self, pod: &core_v1::Pod) -> Result<Pod, ModelError> {
-        self.model.lending().compile_requested_pod(pod, true)
+        self.recent.compile(pod, true, &self.model.lending())
     }
 
     /// Compiles a node to facts; any thread, without the writer's lock. Errors name the field.

@@ -25,7 +25,6 @@ pub(crate) mod pod_affinity;
 pub(crate) mod population;
 pub(crate) mod port;
 pub(crate) mod priority_class;
-mod recent;
 mod requested;
 pub(crate) mod requests;
 pub(crate) mod resource_quota;
@@ -35,7 +34,7 @@ pub(crate) mod selector;
 pub(crate) mod service;
 pub(crate) mod shape;
 pub(crate) mod storage;
-mod table;
+pub(crate) mod table;
 mod tables;
 pub(crate) mod taint;
 pub(crate) mod topology_spread;
@@ -44,40 +43,14 @@ pub(crate) mod volume;
 use berth_proto::core_v1;
 
 pub use error::ModelError;
-use kept::{KeptPod, Source};
 pub use key::{ObjectKey, ObjectKind, PodKey, WireObject};
 pub use node::{Node, NodeDifference};
 pub use object::Object;
 pub use pod::Pod;
-use recent::Nameless;
 pub use requested::requested;
 pub(crate) use tables::Model;
 
 impl Model {
-    pub(crate) fn compile_pod(&self, pod: &core_v1::Pod) -> Result<Pod, ModelError> {
-        self.compile_requested_pod(pod, self.keeps_objects())
-    }
-
-    /// Compiles the pod of a request, and keeps its object or not.
-    pub(crate) fn compile_requested_pod(
-        &self,
-        pod: &core_v1::Pod,
-        keeps_object: bool,
-    ) -> Result<Pod, ModelError> {
-        self.check_room()?;
-        let nameless = Nameless::of(pod, keeps_object);
-        if let Some(known) = self.recent().get(&nameless) {
-            return known.renamed(pod, self);
-        }
-        let mut compiled = Pod::compile(pod, self)?;
-        if keeps_object {
-            let kept = KeptPod::shared(nameless.encoded(), self.requested());
-            compiled = compiled.keeping(Some(kept), Source::Request);
-        }
-        self.recent().note(nameless, &compiled);
-        Ok(compiled)
-    }
-
     pub(crate) fn compile_reported_pod(&self, pod: &core_v1::Pod) -> Result<Pod, ModelError> {
         self.check_room()?;
         Pod::compile_reported(pod, self)

@@ -256,7 +256,7 @@ impl Pod {
     ///
     /// # Errors
     /// The name or the uid is malformed.
-    pub(super) fn renamed(&self, pod: &core_v1::Pod, model: &Model) -> Result<Pod, ModelError> {
+    pub(crate) fn renamed(&self, pod: &core_v1::Pod, model: &Model) -> Result<Pod, ModelError> {
         let key = compile_key(pod, model)?;
         Ok(self.with_identity(key, pod.metadata.as_ref().map_or("", |it| it.uid.as_str())))
     }

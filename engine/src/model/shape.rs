@@ -200,7 +200,7 @@ mod tests {
         let metadata = meta_v1::ObjectMeta { name: "p".into(), ..Default::default() };
         let spec = core_v1::PodSpec { containers: vec![container], ..Default::default() };
         let pod = core_v1::Pod { metadata: Some(metadata), spec: Some(spec), status: None };
-        model.compile_pod(&pod).unwrap()
+        Pod::compile(&pod, model).unwrap()
     }
 
     #[test]

@@ -10,10 +10,9 @@ use super::intern::{self, Interner};
 use super::kept::{PatternTable, RequestedTable};
 use super::pod_affinity::TermTable;
 use super::population::PopulationTable;
-use super::recent::RecentPods;
 use super::shape::ShapeTable;
 
-/// Shared tables of names, shapes, populations, drainabilities, terms, patterns of kept pods, pods of requests and those compiled last, and of
+/// Shared tables of names, shapes, populations, drainabilities, terms, patterns of kept pods, pods of requests, and of
 /// selectors and shapes of claims for devices. Usable from any number of threads.
 #[derive(Clone, Debug)]
 pub(crate) struct Model {
@@ -31,7 +30,6 @@ struct Tables {
     terms: TermTable,
     patterns: PatternTable,
     requested: RequestedTable,
-    recent: RecentPods,
     selectors: SelectorTable,
     claim_shapes: ClaimShapeTable,
 }
@@ -81,10 +79,6 @@ impl Model {
 
     pub(crate) fn requested(&self) -> &RequestedTable {
         &self.tables.requested
-    }
-
-    pub(crate) fn recent(&self) -> &RecentPods {
-        &self.tables.recent
     }
 
     pub(crate) fn selectors(&self) -> &SelectorTable {

@@ -13,9 +13,9 @@ use berth_proto::core_v1;
 use dashmap::DashMap;
 use rustc_hash::FxBuildHasher;
 
-use super::kept;
-use super::pod::Pod;
-use super::table::table_bytes;
+use crate::model::kept::{self, KeptPod, Source};
+use crate::model::table::table_bytes;
+use crate::model::{Model, ModelError, Pod};
 
 /// Number of pods that are remembered at most, and of bytes that they take, about.
 const MAX_PODS: usize = 1_024;
@@ -37,20 +37,16 @@ pub(crate) struct RecentPods {
 
 /// The encoding of a pod without its name and uid, and whether its object is kept.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct Nameless {
+struct Nameless {
     encoded: Vec<u8>,
     keeps_object: bool,
 }
 
 impl Nameless {
-    pub(crate) fn of(pod: &core_v1::Pod, keeps_object: bool) -> Nameless {
+    fn of(pod: &core_v1::Pod, keeps_object: bool) -> Nameless {
         // The fields of a message, compared one by one, take several times as long: most are empty, and the processor
         // takes its time to compare no bytes at no address.
         Nameless { encoded: kept::encode_nameless(pod), keeps_object }
-    }
-
-    pub(crate) fn encoded(&self) -> &[u8] {
-        &self.encoded
     }
 }
 
@@ -62,13 +58,34 @@ impl Default for RecentPods {
 }
 
 impl RecentPods {
+    /// Compiles the pod of a request, and keeps its object or not.
+    pub(crate) fn compile(
+        &self,
+        pod: &core_v1::Pod,
+        keeps_object: bool,
+        model: &Model,
+    ) -> Result<Pod, ModelError> {
+        model.check_room()?;
+        let nameless = Nameless::of(pod, keeps_object);
+        if let Some(known) = self.get(&nameless) {
+            return known.renamed(pod, model);
+        }
+        let mut compiled = Pod::compile(pod, model)?;
+        if keeps_object {
+            let kept = KeptPod::shared(&nameless.encoded, model.requested());
+            compiled = compiled.keeping(Some(kept), Source::Request);
+        }
+        self.note(nameless, &compiled);
+        Ok(compiled)
+    }
+
     /// The pod that was compiled from the same object but for its name and uid, if one is remembered.
-    pub(crate) fn get(&self, pod: &Nameless) -> Option<Pod> {
+    fn get(&self, pod: &Nameless) -> Option<Pod> {
         Some(self.known.get(pod)?.clone())
     }
 
     /// Remembers a compiled pod, if one like it came before.
-    pub(crate) fn note(&self, pod: Nameless, compiled: &Pod) {
+    fn note(&self, pod: Nameless, compiled: &Pod) {
         let hash = FxBuildHasher.hash_one(&pod);
         let place = usize::try_from(hash % N_SEEN as u64).unwrap_or(0);
         let last = self.seen.get(place).map(|seen| seen.swap(hash, Ordering::Relaxed));
@@ -92,21 +109,19 @@ impl RecentPods {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Model;
-    use crate::model::kept::{KeptPod, Source};
     use berth_testing::object;
 
     /// Checks that a third pod of a kind is remembered or not, and is in any case what would be compiled.
     fn check(texts: [&str; 3], is_remembered: bool) {
         for keeps_object in [false, true] {
-            let model = Model::new();
+            let (model, recent) = (Model::new(), RecentPods::default());
             let pods = texts.map(object::pod);
-            let compile = |pod| model.lending().compile_requested_pod(pod, keeps_object).unwrap();
+            let compile = |pod| recent.compile(pod, keeps_object, &model.lending()).unwrap();
             let compiled = [&pods[0], &pods[1], &pods[2]].map(compile);
             let third = Nameless::of(&pods[2], keeps_object);
-            assert_eq!(model.recent().get(&third).is_some(), is_remembered, "{texts:?}");
+            assert_eq!(recent.get(&third).is_some(), is_remembered, "{texts:?}");
             let fresh = model.lending();
-            let kept = keeps_object.then(|| KeptPod::shared(third.encoded(), model.requested()));
+            let kept = keeps_object.then(|| KeptPod::shared(&third.encoded, model.requested()));
             let expected =
                 Pod::compile(&pods[2], &fresh).map(|pod| pod.keeping(kept, Source::Request));
             let facts = |pod: &Pod| format!("{:?}", pod.facts());
@@ -130,26 +145,25 @@ mod tests {
 
     #[test]
     fn names_are_checked_whether_remembered_or_not() {
-        let model = Model::new();
+        let (model, recent) = (Model::new(), RecentPods::default());
         for name in ["a", "b", "c"] {
-            model.compile_requested_pod(&object::pod(name), false).unwrap();
+            recent.compile(&object::pod(name), false, &model).unwrap();
         }
         let mut pod = object::pod("d");
         pod.metadata.as_mut().unwrap().name = String::new();
-        let error = model.compile_requested_pod(&pod, false).unwrap_err();
+        let error = recent.compile(&pod, false, &model).unwrap_err();
         assert_eq!(error.field, "metadata.name");
     }
 
     #[test]
     fn what_is_remembered_is_bounded() {
-        let model = Model::new();
+        let (model, recent) = (Model::new(), RecentPods::default());
         for i in 0..3 * MAX_PODS {
             for name in ["a", "b"] {
                 let pod = object::pod(&format!("{name} cpu={}m", i + 1));
-                model.lending().compile_requested_pod(&pod, false).unwrap();
+                recent.compile(&pod, false, &model.lending()).unwrap();
             }
         }
-        let recent = model.recent();
         assert!((1..=MAX_PODS).contains(&recent.known.len()), "{}", recent.known.len());
         let bytes = |pod: &Nameless| table_bytes(pod.encoded.len());
         let n_bytes: usize = recent.known.iter().map(|known| bytes(known.key())).sum();
@@ -160,13 +174,13 @@ mod tests {
     /// A large pod that comes twice takes nobody's place.
     #[test]
     fn a_large_pod_is_not_remembered() {
-        let model = Model::new();
+        let (model, recent) = (Model::new(), RecentPods::default());
         let mut large = object::pod("a");
         let annotations = &mut large.metadata.as_mut().unwrap().annotations;
         annotations.insert("k".to_owned(), "v".repeat(MAX_POD_BYTES / 8));
         for pod in [object::pod("b"), object::pod("c"), large.clone(), large] {
-            model.compile_requested_pod(&pod, false).unwrap();
+            recent.compile(&pod, false, &model).unwrap();
         }
-        assert_eq!(model.recent().known.len(), 1);
+        assert_eq!(recent.known.len(), 1);
     }
 }
