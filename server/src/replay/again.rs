@@ -45,7 +45,13 @@ impl Attempted {
         (run, sequence): (u64, u64),
         dictionary: &Dictionary,
     ) -> Result<Attempted, RecordError> {
-        let pods = std::mem::take(&mut record.pods).into_iter().map(|pod| dictionary.resolve(pod));
+        let (pods, templates) = (&mut record.pods, std::mem::take(&mut record.templates));
+        if !templates.is_empty() && templates.len() != pods.len() {
+            let reason = "an attempt has not one template for each of its pods";
+            return Err(RecordError::Malformed(reason.to_owned()));
+        }
+        pods.iter_mut().zip(templates).for_each(|(pod, template)| pod.template = template);
+        let pods = std::mem::take(pods).into_iter().map(|pod| dictionary.resolve(pod));
         let pods = Arc::new(pods.collect::<Result<Vec<_>, _>>()?);
         let (record, dictionary) = (Arc::new(record), dictionary.clone());
         Ok(Attempted { sequence, run, record, pods, dictionary })

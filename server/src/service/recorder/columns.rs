@@ -6,6 +6,7 @@ use std::sync::Arc;
 use berth_engine::{self as engine, Decision, EngineError, Generation, Outcome, Pod};
 use berth_proto::berth_v1 as wire;
 use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 
 use super::record::{Columns, RecordedPod};
 use crate::service::{CallError, convert};
@@ -30,7 +31,7 @@ impl Numbers {
 #[derive(Debug, Default)]
 pub(super) struct Texts {
     all: String,
-    ends: Vec<usize>,
+    ends: SmallVec<[usize; 1]>,
 }
 
 impl Texts {
@@ -41,6 +42,11 @@ impl Texts {
 
     pub(super) fn len(&self) -> usize {
         self.ends.len()
+    }
+
+    /// Number of bytes that they take, about.
+    pub(super) fn n_bytes(&self) -> usize {
+        self.all.len() + self.ends.len() * size_of::<usize>()
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &str> {

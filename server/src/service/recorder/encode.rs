@@ -7,12 +7,13 @@ use berth_engine::{
     Beginning, Change, ClusterState, Delta, Pod, PodKey, Recollection, Reservation,
 };
 use berth_proto::berth_v1 as wire;
+use prost::Message;
 use rustc_hash::FxHashMap;
 
 use super::columns::Numbers;
 use super::record::{
-    Fenced, Kind, Recalled, RecalledImage, RecalledPort, Record, RecordedObject, RecordedPod,
-    Reserved,
+    Attempt, AttemptEnd, ColumnsEnd, EncodedAttempt, Fenced, Kind, Recalled, RecalledImage,
+    RecalledPort, Record, RecordedObject, RecordedPod, Reserved,
 };
 use super::told::{Shared, Told, recorded};
 use crate::journal::writer::Writer;
@@ -81,16 +82,24 @@ impl Encoder {
     /// # Errors
     /// The segment cannot be written; an object that is not kept.
     pub(super) fn attempt(&mut self, told: Told) -> io::Result<()> {
-        let Told { mut attempt, templates, nodes } = told;
-        for (pod, template) in attempt.pods.iter_mut().zip(templates) {
-            self.resolve(pod, template)?;
+        let Told { mut encoded, shared, nodes, unkept, .. } = told;
+        if let Some(name) = unkept {
+            return Err(not_kept("pod", &name));
+        }
+        let mut templates = Vec::with_capacity(shared.len());
+        for shared in &shared {
+            templates.push(shared.as_ref().map_or(Ok(0), |shared| self.template(shared))?);
+        }
+        if shared.iter().zip(&templates).any(|(shared, number)| shared.is_some() && *number == 0) {
+            encoded = with_whole_pods(&encoded, &shared, &templates)?;
         }
         let mut numbers = Vec::with_capacity(nodes.len());
         for name in nodes.iter() {
             numbers.push(if name.is_empty() { 0 } else { self.number(name)? });
         }
-        attempt.results.get_or_insert_default().nodes = numbers;
-        self.put(Kind::Attempt(attempt))
+        let end = AttemptEnd { results: Some(ColumnsEnd { nodes: numbers }), templates };
+        end.encode(&mut encoded).map_err(io::Error::other)?;
+        self.writer.push(&EncodedAttempt { attempt: Some(encoded) })
     }
 
     /// The number of a node's name, which is written before it is first used.
@@ -183,6 +192,18 @@ impl Encoder {
         self.templates.insert(address, (shared.clone(), number));
         Ok(number)
     }
+}
+
+/// An encoded attempt that has all of those of its pods for whose templates the segment has no room.
+fn with_whole_pods(encoded: &[u8], shared: &[Shared], templates: &[u32]) -> io::Result<Vec<u8>> {
+    let mut attempt = Attempt::decode(encoded).map_err(io::Error::other)?;
+    let shared = shared.iter().zip(templates);
+    for (pod, (shared, template)) in attempt.pods.iter_mut().zip(shared) {
+        if let Some(shared) = shared.as_ref().filter(|_| *template == 0) {
+            pod.encoded = shared.to_vec();
+        }
+    }
+    Ok(attempt.encode_to_vec())
 }
 
 fn recalled(recollection: Recollection) -> Recalled {

@@ -12,11 +12,8 @@ use crate::clock;
 
 /// Number of bytes that may wait to be written.
 const MAX_WAITING_BYTES: usize = 128 << 20;
-/// Number of bytes that a run of pods or a change takes in the queue, about, besides objects.
+/// Number of bytes that an attempt or a change takes in the queue, about, besides objects.
 const ITEM_BYTES: usize = 512;
-
-/// Number of bytes that a result takes there, about.
-const RESULT_BYTES: usize = 64;
 
 /// Something to be written.
 #[derive(Debug)]
@@ -26,7 +23,7 @@ pub(super) enum Item {
         unix_micros: u64,
         changes: Vec<Change>,
     },
-    Decided(Box<Told>),
+    Decided(Told),
     /// The journal ends.
     Close,
 }
@@ -37,13 +34,7 @@ impl Item {
         match self {
             // The objects are in the cluster, too.
             Item::Changed { changes, .. } => ITEM_BYTES * (1 + changes.len()),
-            Item::Decided(told) => {
-                let shared = told.templates.iter().flatten().map(|shared| shared.len());
-                let own = told.attempt.pods.iter().map(|pod| pod.encoded.len());
-                ITEM_BYTES * (1 + told.attempt.pods.len())
-                    + RESULT_BYTES * told.nodes.len()
-                    + shared.chain(own).sum::<usize>()
-            }
+            Item::Decided(told) => ITEM_BYTES + told.n_bytes(),
             Item::Close => 0,
         }
     }
@@ -118,7 +109,7 @@ impl Observer for Recorder {
 
     fn decided(&self, generation: Generation, attempt: &Attempt<'_>) {
         if self.takes() {
-            self.send(Item::Decided(Box::new(Told::of(generation, attempt))));
+            self.send(Item::Decided(Told::of(generation, attempt)));
         }
     }
 }

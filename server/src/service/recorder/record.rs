@@ -253,6 +253,33 @@ pub(crate) struct Attempt {
     pub(crate) gang_outcome: Option<wire::GangOutcome>,
     #[prost(message, optional, boxed, tag = "14")]
     pub(crate) preemption: Option<Box<wire::PreemptResponse>>,
+    /// [`RecordedPod::template`] of each of the pods, where these do not have it.
+    #[prost(uint32, repeated, tag = "15")]
+    pub(crate) templates: Vec<u32>,
+}
+
+/// What is known of an attempt only when it is written. Behind an encoded [`Attempt`] it completes it, as fields of a
+/// message may come in parts.
+#[derive(Clone, PartialEq, Eq, Message)]
+pub(crate) struct AttemptEnd {
+    #[prost(message, optional, tag = "11")]
+    pub(crate) results: Option<ColumnsEnd>,
+    #[prost(uint32, repeated, tag = "15")]
+    pub(crate) templates: Vec<u32>,
+}
+
+/// The part of [`Columns`] likewise.
+#[derive(Clone, PartialEq, Eq, Message)]
+pub(crate) struct ColumnsEnd {
+    #[prost(uint32, repeated, tag = "1")]
+    pub(crate) nodes: Vec<u32>,
+}
+
+/// A [`Record`] of an attempt that is encoded.
+#[derive(Clone, PartialEq, Eq, Message)]
+pub(crate) struct EncodedAttempt {
+    #[prost(bytes = "vec", optional, tag = "3")]
+    pub(crate) attempt: Option<Vec<u8>>,
 }
 
 /// Results of many pods.

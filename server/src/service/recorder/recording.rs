@@ -230,8 +230,8 @@ impl Recording {
             }
             // Perhaps on a generation of the segment before: readers look ahead.
             Item::Decided(told) => {
-                self.counts.count_decisions(told.n_decisions());
-                open.encoder.attempt(*told)?;
+                self.counts.count_decisions(told.n_decisions);
+                open.encoder.attempt(told)?;
             }
             Item::Close => {}
         }

@@ -1,10 +1,11 @@
-//! Told: an attempt as the record that a journal has of it. The thread that makes an attempt builds the record, as pods and
-//! nodes are in its cache then. The record holds copies: the thread that writes journals would otherwise fetch, and free,
-//! what belongs to other cores. Only encodings that pods share are passed on by reference.
+//! Told: an attempt as the record that a journal has of it. The thread that makes an attempt encodes the record, as pods and
+//! nodes are in its cache then: the thread that writes journals would otherwise fetch, and free, what belongs to other
+//! cores. Only encodings that pods share are passed on by reference.
 
 use std::sync::Arc;
 
 use berth_engine::{Attempt as Made, Generation, Pod, TieBreak};
+use prost::Message;
 use smallvec::SmallVec;
 
 use super::columns::{self, Run, Texts};
@@ -16,24 +17,57 @@ use crate::service::convert;
 pub(super) type Shared = Option<Arc<Box<[u8]>>>;
 
 /// An attempt, but for what its segment knows: the numbers of templates and names.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Told {
-    /// Without [`RecordedPod::template`] and [`Columns::nodes`].
-    pub(super) attempt: Attempt,
+    /// The encoded [`Attempt`], without what [`AttemptEnd`](super::record::AttemptEnd) adds.
+    pub(super) encoded: Vec<u8>,
     /// For each of the pods.
-    pub(super) templates: SmallVec<[Shared; 1]>,
+    pub(super) shared: SmallVec<[Shared; 1]>,
     /// For each result, the node's name; empty for one that is not merely a node.
     pub(super) nodes: Texts,
+    /// The name of a pod of which there is no encoding: the attempt cannot be written.
+    pub(super) unkept: Option<String>,
+    /// Number of pods decided for.
+    pub(super) n_decisions: usize,
 }
+
+/// Number of bytes that the numbers of templates and names take, for one pod.
+const END_BYTES: usize = 24;
 
 impl Told {
     pub(super) fn of(generation: Generation, made: &Made<'_>) -> Told {
+        let Draft { attempt, shared, nodes, unkept } = Draft::of(generation, made);
+        let mut encoded = Vec::with_capacity(attempt.encoded_len() + END_BYTES);
+        attempt.encode_raw(&mut encoded);
+        let n_decisions = nodes.len() + usize::from(attempt.preemption.is_some());
+        Told { encoded, shared, nodes, unkept, n_decisions }
+    }
+
+    /// Number of bytes that it takes, about.
+    pub(super) fn n_bytes(&self) -> usize {
+        let shared = self.shared.iter().flatten().map(|shared| shared.len());
+        self.encoded.len() + self.nodes.n_bytes() + shared.sum::<usize>()
+    }
+}
+
+/// What an attempt is told of, before it is encoded.
+#[derive(Default)]
+struct Draft {
+    /// Without [`RecordedPod::template`] and [`Columns::nodes`].
+    attempt: Attempt,
+    shared: SmallVec<[Shared; 1]>,
+    nodes: Texts,
+    unkept: Option<String>,
+}
+
+impl Draft {
+    fn of(generation: Generation, made: &Made<'_>) -> Draft {
         let (policy, tie_break, now) = match *made {
             Made::Place { request, .. } => (request.policy, request.tie_break, request.now),
             Made::Batch { request, .. } => (request.policy, request.tie_break, request.now),
             Made::Preempt { request, .. } => (request.policy, request.tie_break, request.now),
         };
-        let mut told = Told {
+        let mut told = Draft {
             attempt: Attempt {
                 generation: generation.get(),
                 unix_micros: clock::unix_micros(),
@@ -46,15 +80,10 @@ impl Told {
                 now,
                 ..Attempt::default()
             },
-            ..Told::default()
+            ..Draft::default()
         };
         told.add_what_was_made(generation, made);
         told
-    }
-
-    /// Number of pods decided for.
-    pub(super) fn n_decisions(&self) -> usize {
-        self.nodes.len() + usize::from(self.attempt.preemption.is_some())
     }
 
     fn add_what_was_made(&mut self, generation: Generation, made: &Made<'_>) {
@@ -112,10 +141,13 @@ impl Told {
 
     fn add_run(&mut self, run: Option<Run<'_>>) {
         let Some(run) = run else { return };
-        let (mut recorded, template) = recorded(run.first());
+        let (mut recorded, shared) = recorded(run.first());
         recorded.count = run.count();
+        if shared.is_none() && recorded.encoded.is_empty() {
+            self.unkept.get_or_insert_with(|| recorded.name.clone());
+        }
         self.attempt.pods.push(recorded);
-        self.templates.push(template);
+        self.shared.push(shared);
     }
 }
 
