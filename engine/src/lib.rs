@@ -32,6 +32,7 @@ mod error;
 mod rows;
 mod domain;
 mod hash;
+mod recent;
 
 pub use account::comparison::{
     ClaimStanding, Compared, Comparison, DeviceAccount, DeviceHolder, LabelSource, NodeAccount,

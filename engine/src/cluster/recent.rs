@@ -1,60 +1,19 @@
-//! Recent: pods of requests that were compiled before. The pods of a workload differ in their names only, and to write
-//! one down and look it up takes a fraction of compiling it.
-//!
-//! A pod is remembered when one like it comes for the second time, so that pods which are all different cost no more than
-//! being written down.
-//! A remembered pod, under its new name, equals what compiling would give: results do not depend on what is remembered.
-
-use std::hash::BuildHasher;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+//! Recent: pods of requests that were compiled before. The pods of a workload differ in their names only, and to write one
+//! down and look it up takes a fraction of compiling it. A remembered pod, under its new name, equals what compiling would
+//! give.
 
 use berth_proto::core_v1;
-use dashmap::DashMap;
-use rustc_hash::FxBuildHasher;
 
-use crate::model::kept::{self, KeptPod, Source};
+use crate::model::kept::{KeptPod, Nameless, Source};
 use crate::model::table::table_bytes;
 use crate::model::{Model, ModelError, Pod};
+use crate::recent::Recent;
 
-/// Number of pods that are remembered at most, and of bytes that they take, about.
-const MAX_PODS: usize = 1_024;
-const MAX_BYTES: usize = 8 << 20;
-/// Number of bytes of one of them at most: larger pods are compiled each time.
-const MAX_POD_BYTES: usize = MAX_BYTES / 16;
-/// Number of pods that are known to have come once.
-const N_SEEN: usize = 4_096;
-
-/// Compiled pods by what they were compiled from. Usable from any number of threads.
-#[derive(Debug)]
+/// Pods of requests by their encodings without name and uid.
+#[derive(Debug, Default)]
 pub(crate) struct RecentPods {
-    known: DashMap<Nameless, Pod, FxBuildHasher>,
-    /// Hashes of pods that came once, each in the place that it has.
-    seen: Box<[AtomicU64]>,
-    /// About as many bytes as the known pods take. Locked by whoever adds one.
-    n_bytes: Mutex<usize>,
-}
-
-/// The encoding of a pod without its name and uid, and whether its object is kept.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-struct Nameless {
-    encoded: Vec<u8>,
-    keeps_object: bool,
-}
-
-impl Nameless {
-    fn of(pod: &core_v1::Pod, keeps_object: bool) -> Nameless {
-        // The fields of a message, compared one by one, take several times as long: most are empty, and the processor
-        // takes its time to compare no bytes at no address.
-        Nameless { encoded: kept::encode_nameless(pod), keeps_object }
-    }
-}
-
-impl Default for RecentPods {
-    fn default() -> RecentPods {
-        let seen = (0..N_SEEN).map(|_| AtomicU64::new(0)).collect();
-        RecentPods { known: DashMap::default(), seen, n_bytes: Mutex::default() }
-    }
+    with_object: Recent<Pod>,
+    without_object: Recent<Pod>,
 }
 
 impl RecentPods {
@@ -66,49 +25,29 @@ impl RecentPods {
         model: &Model,
     ) -> Result<Pod, ModelError> {
         model.check_room()?;
-        let nameless = Nameless::of(pod, keeps_object);
-        if let Some(known) = self.get(&nameless) {
+        let nameless = Nameless::of(pod);
+        let encoded = nameless.encoded();
+        let recent = if keeps_object { &self.with_object } else { &self.without_object };
+        if let Some(known) = recent.get(encoded) {
             return known.renamed(pod, model);
         }
-        let mut compiled = Pod::compile(pod, model)?;
+        let mut compiled = Pod::compile_requested(pod, &nameless, model)?;
         if keeps_object {
-            let kept = KeptPod::shared(&nameless.encoded, model.requested());
+            let kept = KeptPod::shared(encoded, model.requested());
             compiled = compiled.keeping(Some(kept), Source::Request);
         }
-        self.note(nameless, &compiled);
-        Ok(compiled)
-    }
-
-    /// The pod that was compiled from the same object but for its name and uid, if one is remembered.
-    fn get(&self, pod: &Nameless) -> Option<Pod> {
-        Some(self.known.get(pod)?.clone())
-    }
-
-    /// Remembers a compiled pod, if one like it came before.
-    fn note(&self, pod: Nameless, compiled: &Pod) {
-        let hash = FxBuildHasher.hash_one(&pod);
-        let place = usize::try_from(hash % N_SEEN as u64).unwrap_or(0);
-        let last = self.seen.get(place).map(|seen| seen.swap(hash, Ordering::Relaxed));
-        let n_bytes = table_bytes(pod.encoded.len());
         // A copy would lack the claims that are made for one pod.
-        if last != Some(hash) || n_bytes > MAX_POD_BYTES || !compiled.is_copied_whole() {
-            return;
+        if compiled.is_copied_whole() {
+            recent.note(encoded, &compiled, table_bytes(encoded.len()));
         }
-        let mut n_known_bytes = self.n_bytes.lock().unwrap_or_else(PoisonError::into_inner);
-        if *n_known_bytes + n_bytes > MAX_BYTES || self.known.len() >= MAX_PODS {
-            // All are forgotten: those that are still asked for are remembered again.
-            self.known.clear();
-            *n_known_bytes = 0;
-        }
-        if self.known.insert(pod, compiled.clone()).is_none() {
-            *n_known_bytes += n_bytes;
-        }
+        Ok(compiled)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::pod::PodFacts;
     use berth_testing::object;
 
     /// Checks that a third pod of a kind is remembered or not, and is in any case what would be compiled.
@@ -118,13 +57,16 @@ mod tests {
             let pods = texts.map(object::pod);
             let compile = |pod| recent.compile(pod, keeps_object, &model.lending()).unwrap();
             let compiled = [&pods[0], &pods[1], &pods[2]].map(compile);
-            let third = Nameless::of(&pods[2], keeps_object);
-            assert_eq!(recent.get(&third).is_some(), is_remembered, "{texts:?}");
+            let third = Nameless::of(&pods[2]);
+            let known = if keeps_object { recent.with_object } else { recent.without_object };
+            assert_eq!(known.get(third.encoded()).is_some(), is_remembered, "{texts:?}");
             let fresh = model.lending();
-            let kept = keeps_object.then(|| KeptPod::shared(&third.encoded, model.requested()));
+            let kept = keeps_object.then(|| KeptPod::shared(third.encoded(), model.requested()));
             let expected =
                 Pod::compile(&pods[2], &fresh).map(|pod| pod.keeping(kept, Source::Request));
-            let facts = |pod: &Pod| format!("{:?}", pod.facts());
+            // Names that a shape holds need not be lent to its pods as well.
+            let facts =
+                |pod: &Pod| format!("{:?}", PodFacts { lease: None, ..pod.facts().clone() });
             assert_eq!(facts(&compiled[2]), facts(&expected.unwrap()), "{texts:?}");
         }
     }
@@ -143,6 +85,59 @@ mod tests {
         check(["a cpu=1", "b cpu=2", "c cpu=3"], false);
     }
 
+    /// Pods that differ in more than the spec share what was compiled of it, unless it refers to what they differ in.
+    #[test]
+    fn pods_of_one_spec_are_what_would_be_compiled() {
+        for spec in [
+            "cpu=1",
+            "cpu=1 spread=zone,1,DoNotSchedule,app:web",
+            "cpu=1 far=zone,app:web",
+            "cpu=1 prefer-near=5,zone,app:web",
+            "cpu=1 near=zone,app:web",
+            "cpu=1 port=80 image=nginx toleration=k,Exists,,",
+        ] {
+            let of = |others: &str| format!("{others} {spec}");
+            let texts = ["a label:app=web", "b label:app=api", "c namespace=other label:app=db"];
+            check([&of(texts[0]), &of(texts[1]), &of(texts[2])], false);
+            check([&of(texts[2]), &of(texts[1]), &of(texts[0])], false);
+            check([&of("a node=n1"), &of("b node=n2"), &of("c")], false);
+        }
+    }
+
+    #[test]
+    fn what_a_shape_is_known_by() {
+        let mut with_keys = object::pod("d label:app=db spread=zone,1,DoNotSchedule,app:web");
+        let constraints = &mut with_keys.spec.as_mut().unwrap().topology_spread_constraints;
+        constraints[0].match_label_keys = vec!["app".to_owned()];
+        let mut resized = object::pod("e cpu=1");
+        let mut actual = core_v1::ResourceRequirements::default();
+        actual.requests.insert("cpu".to_owned(), berth_proto::Quantity::new("2"));
+        let of_container = core_v1::ContainerStatus {
+            name: "c".to_owned(),
+            resources: Some(actual),
+            ..Default::default()
+        };
+        resized.status.as_mut().unwrap().container_statuses = vec![of_container];
+        for pod in [with_keys, resized] {
+            let (model, recent) = (Model::new(), RecentPods::default());
+            for (name, label) in [("a", "x"), ("b", "y"), ("c", "z")] {
+                let mut pod = pod.clone();
+                let metadata = pod.metadata.as_mut().unwrap();
+                metadata.name = name.to_owned();
+                metadata.labels.insert("app".to_owned(), label.to_owned());
+                let compiled = recent.compile(&pod, false, &model).unwrap();
+                let expected = Pod::compile(&pod, &Model::new()).unwrap();
+                assert_eq!(compiled.requests(), expected.requests());
+                let amounts = |pod: &Pod| format!("{:?}", pod.footprint());
+                assert_eq!(amounts(&compiled), amounts(&expected));
+                let spread = |pod: &Pod| pod.shape().facts.spread.clone();
+                let fresh = Pod::compile(&pod, &model).unwrap();
+                assert_eq!(spread(&compiled), spread(&fresh));
+            }
+            assert_eq!(model.recent_shapes().size().0, 0);
+        }
+    }
+
     #[test]
     fn names_are_checked_whether_remembered_or_not() {
         let (model, recent) = (Model::new(), RecentPods::default());
@@ -153,34 +148,5 @@ mod tests {
         pod.metadata.as_mut().unwrap().name = String::new();
         let error = recent.compile(&pod, false, &model).unwrap_err();
         assert_eq!(error.field, "metadata.name");
-    }
-
-    #[test]
-    fn what_is_remembered_is_bounded() {
-        let (model, recent) = (Model::new(), RecentPods::default());
-        for i in 0..3 * MAX_PODS {
-            for name in ["a", "b"] {
-                let pod = object::pod(&format!("{name} cpu={}m", i + 1));
-                recent.compile(&pod, false, &model.lending()).unwrap();
-            }
-        }
-        assert!((1..=MAX_PODS).contains(&recent.known.len()), "{}", recent.known.len());
-        let bytes = |pod: &Nameless| table_bytes(pod.encoded.len());
-        let n_bytes: usize = recent.known.iter().map(|known| bytes(known.key())).sum();
-        assert_eq!(*recent.n_bytes.lock().unwrap(), n_bytes);
-        assert!(n_bytes <= MAX_BYTES);
-    }
-
-    /// A large pod that comes twice takes nobody's place.
-    #[test]
-    fn a_large_pod_is_not_remembered() {
-        let (model, recent) = (Model::new(), RecentPods::default());
-        let mut large = object::pod("a");
-        let annotations = &mut large.metadata.as_mut().unwrap().annotations;
-        annotations.insert("k".to_owned(), "v".repeat(MAX_POD_BYTES / 8));
-        for pod in [object::pod("b"), object::pod("c"), large.clone(), large] {
-            recent.compile(&pod, false, &model).unwrap();
-        }
-        assert_eq!(recent.known.len(), 1);
     }
 }

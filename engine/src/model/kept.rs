@@ -6,6 +6,7 @@
 //! once for all pods that differ in name and uid only.
 
 use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::Arc;
 
 use berth_proto::core_v1;
@@ -111,19 +112,38 @@ fn without_repetition(metadata: &ObjectMeta) -> ObjectMeta {
 }
 
 /// The encoding of a pod without its name, its uid, and what kubectl repeats.
-pub(crate) fn encode_nameless(pod: &core_v1::Pod) -> Vec<u8> {
-    let core_v1::Pod { metadata, spec, status } = pod;
-    let mut encoded = Vec::with_capacity(USUAL_BYTES);
-    if let Some(metadata) = metadata {
-        let nameless = match metadata.annotations.contains_key(LAST_APPLIED) {
-            true => nameless(&without_repetition(metadata)),
-            false => nameless(metadata),
-        };
-        put_field_of(1, &nameless, &mut encoded);
+#[derive(Debug)]
+pub(crate) struct Nameless {
+    encoded: Vec<u8>,
+    /// Where the encoding of the spec is.
+    spec: Range<usize>,
+}
+
+impl Nameless {
+    pub(crate) fn of(pod: &core_v1::Pod) -> Nameless {
+        let core_v1::Pod { metadata, spec, status } = pod;
+        let mut encoded = Vec::with_capacity(USUAL_BYTES);
+        if let Some(metadata) = metadata {
+            let nameless = match metadata.annotations.contains_key(LAST_APPLIED) {
+                true => nameless(&without_repetition(metadata)),
+                false => nameless(metadata),
+            };
+            put_field_of(1, &nameless, &mut encoded);
+        }
+        let n_spec = put_field(2, spec.as_ref(), &mut encoded);
+        let spec = encoded.len() - n_spec..encoded.len();
+        put_field(3, status.as_ref(), &mut encoded);
+        Nameless { encoded, spec }
     }
-    put_field(2, spec.as_ref(), &mut encoded);
-    put_field(3, status.as_ref(), &mut encoded);
-    encoded
+
+    pub(crate) fn encoded(&self) -> &[u8] {
+        &self.encoded
+    }
+
+    /// The encoding of the spec alone; empty where there is none.
+    pub(crate) fn spec(&self) -> &[u8] {
+        self.encoded.get(self.spec.clone()).unwrap_or_default()
+    }
 }
 
 /// The encoding of metadata without name and uid.
@@ -152,13 +172,15 @@ fn encode_with(metadata: Option<ObjectMeta>, pod: &core_v1::Pod) -> Vec<u8> {
     encoded
 }
 
-/// Appends a field of a message, with its number below 16.
-fn put_field(number: u8, value: Option<&impl Message>, encoded: &mut Vec<u8>) {
-    if let Some(value) = value {
-        encoded.push(number << 3 | LENGTH_DELIMITED);
-        // The only error is a full buffer, and a `Vec` grows.
-        let _ = value.encode_length_delimited(encoded);
-    }
+/// Appends a field of a message, with its number below 16. Returns the length of the value alone.
+fn put_field(number: u8, value: Option<&impl Message>, encoded: &mut Vec<u8>) -> usize {
+    let Some(value) = value else { return 0 };
+    encoded.push(number << 3 | LENGTH_DELIMITED);
+    let n = value.encoded_len();
+    // The only error is a full buffer, and a `Vec` grows.
+    let _ = encode_length_delimiter(n, encoded);
+    let _ = value.encode(encoded);
+    n
 }
 
 /// Appends a field that is encoded already.
@@ -204,7 +226,7 @@ mod tests {
         let annotations = &mut reported.metadata.as_mut().unwrap().annotations;
         annotations.insert(LAST_APPLIED.to_owned(), "{}".to_owned());
         assert_eq!(KeptPod::difference(&reported, 1, &patterns).decode(), Some(kept.clone()));
-        let shared = KeptPod::shared(&encode_nameless(&reported), &RequestedTable::default());
+        let shared = KeptPod::shared(Nameless::of(&reported).encoded(), &RequestedTable::default());
         assert_eq!(shared.decode(), Some(unnamed(kept)));
     }
 
@@ -221,12 +243,14 @@ mod tests {
                 metadata.uid = uid.to_owned();
                 metadata.generate_name = generate_name.to_owned();
                 metadata.self_link = self_link.to_owned();
-                let encoded = encode_nameless(&pod);
-                assert_eq!(encoded, unnamed(pod).encode_to_vec());
+                let nameless = Nameless::of(&pod);
+                assert_eq!(nameless.spec(), pod.spec.as_ref().unwrap().encode_to_vec());
+                assert_eq!(nameless.encoded(), unnamed(pod).encode_to_vec());
             }
         }
         let bare = core_v1::Pod::default();
-        assert_eq!(encode_nameless(&bare), bare.encode_to_vec());
+        assert_eq!(Nameless::of(&bare).encoded(), bare.encode_to_vec());
+        assert!(Nameless::of(&bare).spec().is_empty());
     }
 
     #[test]
@@ -253,7 +277,7 @@ mod tests {
         let json = serde_json::json!({});
         let [one, other] = ["web-1", "web-2"].map(|name| pod(name, &json));
         let third = pod("web-3", &serde_json::json!({"status": {"phase": "Running"}}));
-        let kept = |pod| KeptPod::shared(&encode_nameless(pod), &known);
+        let kept = |pod| KeptPod::shared(Nameless::of(pod).encoded(), &known);
         assert!(kept(&one).is_the_same_as(&kept(&other)));
         assert!(!kept(&one).is_the_same_as(&kept(&third)));
         assert_eq!(kept(&third).decode(), Some(unnamed(third)));

@@ -14,7 +14,7 @@ use super::controller::{ControllerId, ControllerKey};
 use super::device::pod_claims::PodDeviceClaims;
 use super::drainability::Drainability;
 use super::intern::Lease;
-use super::kept::{KeptPod, Source};
+use super::kept::{KeptPod, Nameless, Source};
 use super::key::{ClaimKey, ObjectKey, ObjectKind, PodKey};
 use super::label::{self, Labels, check_name};
 use super::population::{Population, PopulationFacts};
@@ -86,23 +86,34 @@ pub(crate) const NOT_STARTED: i64 = i64::MAX;
 
 impl Pod {
     pub(crate) fn compile(pod: &core_v1::Pod, model: &Model) -> Result<Pod, ModelError> {
+        Pod::compile_encoded(pod, &[], model)
+    }
+
+    /// Compiles a pod like [`Pod::compile`], whose encoding is known: specs like its own may have been compiled before.
+    pub(crate) fn compile_requested(
+        pod: &core_v1::Pod,
+        encoded: &Nameless,
+        model: &Model,
+    ) -> Result<Pod, ModelError> {
+        Pod::compile_encoded(pod, encoded.spec(), model)
+    }
+
+    /// Compiles a pod. The encoding of its spec is empty where it is not known.
+    fn compile_encoded(
+        pod: &core_v1::Pod,
+        encoded_spec: &[u8],
+        model: &Model,
+    ) -> Result<Pod, ModelError> {
         let key = compile_key(pod, model)?;
         let Some(spec) = &pod.spec else {
             return Err(ModelError::new("spec", "is missing"));
         };
-        let requests = PodRequests::parse(pod)?;
         let (metadata, names) = (pod.metadata.as_ref(), model.names());
         let population = compile_population(metadata, &key, model)?;
-        let origin = (population.facts.namespace, &population.facts.labels);
-        let facts = ShapeFacts::compile(spec, &requests, origin, model.names(), model.terms())?;
-        let resized = requests
-            .has_status()
-            .then(|| Footprint::of(&requests, true, model.names()))
-            .filter(|footprint| *footprint != facts.footprint)
-            .map(Arc::new);
-        let make =
-            |id, facts| (Shape::new(id, facts, model.names()), table_bytes(spec.encoded_len()));
-        let shape = model.shapes().intern(facts, names.lease(), make);
+        let (shape, resized) = match known_by(encoded_spec, pod, spec, &key) {
+            Some(encoded) => (recent_shape(&encoded, pod, spec, &population, model)?, None),
+            None => compile_shape(pod, spec, &population, model)?,
+        };
         let phase = pod.status.as_ref().map_or("", |status| status.phase.as_str());
         Ok(Pod(Arc::new(PodFacts {
             uid: metadata.map_or("", |m| m.uid.as_str()).into(),
@@ -470,6 +481,71 @@ fn compile_reference(
     }
     check_name(field, name)?;
     Ok(Some(model.names().name(model.names().intern(name))))
+}
+
+/// The encoding by which a shape is known: that of the spec, with the namespace where terms refer to it. `None` where the
+/// spec's is not known or more than these is read: the node, the pod's labels, amounts of its status.
+fn known_by<'a>(
+    encoded_spec: &'a [u8],
+    pod: &core_v1::Pod,
+    spec: &core_v1::PodSpec,
+    key: &PodKey,
+) -> Option<Cow<'a, [u8]>> {
+    let has_amounts = |status: &core_v1::PodStatus| {
+        !status.container_statuses.is_empty()
+            || !status.init_container_statuses.is_empty()
+            || !status.allocated_resources.is_empty()
+            || status.resources.is_some()
+    };
+    if encoded_spec.is_empty()
+        || !spec.node_name.is_empty()
+        || spec.topology_spread_constraints.iter().any(|it| !it.match_label_keys.is_empty())
+        || pod.status.as_ref().is_some_and(has_amounts)
+    {
+        return None;
+    }
+    let has_terms =
+        |it: &core_v1::Affinity| it.pod_affinity.is_some() || it.pod_anti_affinity.is_some();
+    if !spec.affinity.as_ref().is_some_and(has_terms) {
+        return Some(Cow::Borrowed(encoded_spec));
+    }
+    // No field has the number 0: so this is no spec, and the namespace is what follows it.
+    Some(Cow::Owned([encoded_spec, &[0], key.namespace.as_bytes()].concat()))
+}
+
+/// The shape of a pod that has the amounts of its spec, perhaps one that was compiled before.
+fn recent_shape(
+    encoded: &[u8],
+    pod: &core_v1::Pod,
+    spec: &core_v1::PodSpec,
+    population: &Population,
+    model: &Model,
+) -> Result<Arc<Shape>, ModelError> {
+    if let Some(known) = model.recent_shapes().get(encoded) {
+        return Ok(known);
+    }
+    let (shape, _) = compile_shape(pod, spec, population, model)?;
+    model.recent_shapes().note(encoded, &shape, table_bytes(encoded.len()));
+    Ok(shape)
+}
+
+/// The shape of a pod, and its footprint where its status differs from the spec.
+fn compile_shape(
+    pod: &core_v1::Pod,
+    spec: &core_v1::PodSpec,
+    population: &Population,
+    model: &Model,
+) -> Result<(Arc<Shape>, Option<Arc<Footprint>>), ModelError> {
+    let (requests, names) = (PodRequests::parse(pod)?, model.names());
+    let origin = (population.facts.namespace, &population.facts.labels);
+    let facts = ShapeFacts::compile(spec, &requests, origin, names, model.terms())?;
+    let resized = requests
+        .has_status()
+        .then(|| Footprint::of(&requests, true, names))
+        .filter(|footprint| *footprint != facts.footprint)
+        .map(Arc::new);
+    let make = |id, facts| (Shape::new(id, facts, names), table_bytes(spec.encoded_len()));
+    Ok((model.shapes().intern(facts, names.lease(), make), resized))
 }
 
 /// The longest uid that is accepted: API servers write uids of 36 bytes.

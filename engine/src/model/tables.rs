@@ -10,7 +10,8 @@ use super::intern::{self, Interner};
 use super::kept::{PatternTable, RequestedTable};
 use super::pod_affinity::TermTable;
 use super::population::PopulationTable;
-use super::shape::ShapeTable;
+use super::shape::{Shape, ShapeTable};
+use crate::recent::Recent;
 
 /// Shared tables of names, shapes, populations, drainabilities, terms, patterns of kept pods, pods of requests, and of
 /// selectors and shapes of claims for devices. Usable from any number of threads.
@@ -30,6 +31,7 @@ struct Tables {
     terms: TermTable,
     patterns: PatternTable,
     requested: RequestedTable,
+    recent_shapes: Recent<Arc<Shape>>,
     selectors: SelectorTable,
     claim_shapes: ClaimShapeTable,
 }
@@ -79,6 +81,11 @@ impl Model {
 
     pub(crate) fn requested(&self) -> &RequestedTable {
         &self.tables.requested
+    }
+
+    /// Shapes of pods that came last, by the encodings of their specs.
+    pub(crate) fn recent_shapes(&self) -> &Recent<Arc<Shape>> {
+        &self.tables.recent_shapes
     }
 
     pub(crate) fn selectors(&self) -> &SelectorTable {
