@@ -268,6 +268,36 @@ proptest! {
     }
 }
 
+proptest! {
+    /// Callers that ask again only once they have their answer: as long as their waits are within the limit none of them
+    /// is ever refused, however long this goes on.
+    #[test]
+    fn a_closed_loop(
+        n_workers in 1_usize..5,
+        n_callers in 1_usize..40,
+        service_us in 500_u64..5_000,
+    ) {
+        let max_wait = 100 * MS;
+        let service = Duration::from_micros(service_us);
+        let n_waiting = u32::try_from(n_callers.saturating_sub(n_workers)).unwrap();
+        prop_assume!(service * n_waiting < max_wait * 9 / 10);
+        let (mut queue, mut now) = (Queue::new(n_workers, max_wait), Instant::now());
+        let mut work = Work::new();
+        let (mut n_idle, mut who) = (n_callers, 0);
+        for _ in 0..600 {
+            for _ in 0..n_idle {
+                who += 1;
+                let entry = enter(&mut queue, now, who);
+                prop_assert!(entry.is_ok());
+                if matches!(entry, Ok(Entry::Begun { .. })) {
+                    work.insert(who, service);
+                }
+            }
+            n_idle = pass(&mut queue, &mut work, &mut now, MS, (service_us, 1.0), &mut Duration::ZERO);
+        }
+    }
+}
+
 /// Lets time pass: a worker whose call ends takes the next. `service` is the time of a call, in microseconds, and its
 /// share on a core. Returns how many calls ended.
 fn pass(
@@ -360,11 +390,12 @@ fn a_greedy_user_has_no_other_refused() {
 fn few_calls_wait_for_what_others_did() {
     let standing = |other: &User| {
         let (mut queue, start) = (Queue::new(1, 100 * MS), Instant::now());
-        for who in 0..10 {
+        for who in 0..200 {
+            // Some are refused.
             let _ = queue.enter(start, None, other, || who);
         }
         let now = start + 101 * MS;
-        assert!(queue.enter(now, None, other, || 10).is_err(), "it stands");
+        assert!(queue.enter(now, None, other, || 200).is_err(), "it stands");
         let mut worker = Some(0);
         while worker.is_some() {
             worker = finish(&mut queue, now);
@@ -374,8 +405,8 @@ fn few_calls_wait_for_what_others_did() {
     let honest = user("honest", 1);
     for (other, is_taken) in [(user("greedy", 1), true), (honest.clone(), false)] {
         let (mut queue, now) = standing(&other);
-        assert!(matches!(queue.enter(now, None, &honest, || 20), Ok(Entry::Begun { .. })));
-        let second = queue.enter(now, None, &honest, || 21);
+        assert!(matches!(queue.enter(now, None, &honest, || 201), Ok(Entry::Begun { .. })));
+        let second = queue.enter(now, None, &honest, || 202);
         let waits = matches!(second, Ok(Entry::Waits { until: None, .. }));
         assert_eq!((waits, second.is_err()), (is_taken, !is_taken), "{}", other.name);
     }
