@@ -7,6 +7,7 @@
 
 use std::borrow::Cow;
 
+use rayon::prelude::*;
 use smallvec::SmallVec;
 
 use super::normalized::Normalized;
@@ -92,15 +93,22 @@ impl Evaluation {
         }
         let is_same_lineage = std::mem::replace(&mut self.lineage, *lineage) == *lineage;
         self.shards.resize_with(shards.len(), ShardEvaluation::default);
-        for (evaluation, shard) in self.shards.iter_mut().zip(shards) {
-            if evaluation.version != shard.version {
-                evaluation.filter(plan, shard, is_same_lineage);
-            }
-        }
+        let changed = self.shards.iter_mut().zip(shards);
+        let changed = changed.filter(|(evaluation, shard)| evaluation.version != shard.version);
+        on_each(changed.collect(), |(evaluation, shard)| {
+            evaluation.filter(plan, shard, is_same_lineage);
+        });
         if self.n_nodes != plan.n_nodes() {
             self.n_nodes = plan.n_nodes();
             self.shards.iter_mut().for_each(|shard| shard.is_scored = false);
         }
+    }
+
+    /// An evaluation of nothing, like the default one, in the memory of this one.
+    pub(crate) fn emptied(self) -> Evaluation {
+        let Evaluation { mut shards, plain, .. } = self;
+        shards.iter_mut().for_each(|shard| *shard = ShardEvaluation::default());
+        Evaluation { shards, plain, ..Evaluation::default() }
     }
 
     /// A copy for a fork of the plan's snapshot, evaluated up to there: everything that the fork changes later has
@@ -203,14 +211,14 @@ impl Evaluation {
 
     /// Scores every changed shard, row by row.
     fn score(&mut self, plan: &Plan<'_>) {
-        let mut scratch = [0; ROWS];
         self.plain.resize(self.shards.len(), [0; ROWS]);
         let shards = self.shards.iter_mut().zip(&mut self.plain).zip(&plan.snapshot().shards);
-        for ((evaluation, plain), shard) in shards.filter(|((e, _), _)| e.n_feasible > 0) {
-            if !evaluation.is_scored || !evaluation.unscored.is_empty() {
-                evaluation.score(plan, shard, plain, &mut scratch);
-            }
-        }
+        let is_due =
+            |e: &ShardEvaluation| e.n_feasible > 0 && (!e.is_scored || !e.unscored.is_empty());
+        let due = shards.filter(|((evaluation, _), _)| is_due(evaluation));
+        on_each(due.collect(), |((evaluation, plain), shard)| {
+            evaluation.score(plan, shard, plain);
+        });
     }
 
     /// Ranks shard by shard: a shard's ranking is valid until the shard or a highest raw score changes.
@@ -241,30 +249,41 @@ impl Evaluation {
         &mut self,
         plan: &Scoring<'_, '_>,
         feasible: &Feasible,
-        take: impl FnMut(usize, &RowSet, &[i32; ROWS], i32),
+        mut take: impl FnMut(usize, &RowSet, &[i32; ROWS], i32),
     ) {
         self.score(plan);
-        self.add_up(plan, feasible, take);
+        let sums = self.sums(plan, feasible);
+        for (shard, rows) in with_rows(feasible) {
+            let (totals, constant) = sums.of(shard, rows);
+            take(shard, rows, &totals, constant);
+        }
     }
 
     /// Ranks where scores depend on other rows: every total is computed again.
     fn rank_together(&mut self, plan: &Scoring<'_, '_>, feasible: &Feasible) {
-        let kernels = plan.kernels;
         let mut best = std::mem::take(&mut self.best);
         best.clear();
-        self.add_up(plan, feasible, |shard, rows, totals, constant| {
-            let highest = kernels.max_of(totals, rows);
-            best.add(shard, highest + constant, kernels.rows_equal(totals, rows, highest));
-        });
+        let sums = self.sums(plan, feasible);
+        let ranked = |(shard, rows)| (shard, sums.ranked(shard, rows));
+        if feasible.by_shard().len() < MANY {
+            let ranked = with_rows(feasible).map(ranked);
+            ranked.for_each(|(shard, ranking)| best.add(shard, ranking.best, ranking.rows));
+        } else {
+            let shards: Vec<_> = with_rows(feasible).collect();
+            let ranked: Vec<_> =
+                shards.into_par_iter().with_min_len(MANY / 8).map(ranked).collect();
+            let ranked = ranked.into_iter();
+            ranked.for_each(|(shard, ranking)| best.add(shard, ranking.best, ranking.rows));
+        }
         self.best = best;
     }
 
-    fn add_up(
-        &self,
-        plan: &Scoring<'_, '_>,
+    /// What the totals of some feasible rows are summed up of.
+    fn sums<'e, 'p, 'a>(
+        &'e self,
+        plan: &'e Scoring<'p, 'a>,
         feasible: &Feasible,
-        mut take: impl FnMut(usize, &RowSet, &[i32; ROWS], i32),
-    ) {
+    ) -> Sums<'e, 'p, 'a> {
         debug_assert_eq!(
             self.shards.len(),
             feasible.by_shard().len(),
@@ -285,13 +304,53 @@ impl Evaluation {
             .iter()
             .filter_map(|(score, weight)| Normalized::of(plan, *score, *weight, feasible))
             .collect();
-        for (i, rows) in feasible.by_shard().iter().enumerate().filter(|(_, rows)| !rows.is_empty())
-        {
-            let mut totals = Cow::Borrowed(&self.plain[i]);
-            let constant = add_raw(plan, &mut totals, &self.shards[i].raw, &maxima);
-            scores.iter().for_each(|score| score.add_to(totals.to_mut(), i, rows));
-            take(i, rows, &totals, constant);
-        }
+        Sums { evaluation: self, plan, maxima, scores }
+    }
+}
+
+/// What the totals of feasible rows are summed up of.
+struct Sums<'e, 'p, 'a> {
+    evaluation: &'e Evaluation,
+    plan: &'e Scoring<'p, 'a>,
+    maxima: Maxima,
+    scores: SmallVec<[Normalized; 2]>,
+}
+
+impl Sums<'_, '_, '_> {
+    /// The totals of some rows of a shard, and a constant to be added to each.
+    fn of(&self, shard: usize, rows: &RowSet) -> (Cow<'_, [i32; ROWS]>, i32) {
+        let Evaluation { plain, shards, .. } = self.evaluation;
+        let mut totals = Cow::Borrowed(&plain[shard]);
+        let constant = add_raw(self.plan, &mut totals, &shards[shard].raw, &self.maxima);
+        self.scores.iter().for_each(|score| score.add_to(totals.to_mut(), shard, rows));
+        (totals, constant)
+    }
+
+    fn ranked(&self, shard: usize, rows: &RowSet) -> ShardRanking {
+        let (totals, constant) = self.of(shard, rows);
+        let highest = self.plan.kernels.max_of(&totals, rows);
+        let rows = self.plan.kernels.rows_equal(&totals, rows, highest);
+        ShardRanking { best: highest + constant, rows }
+    }
+}
+
+/// The shards that have feasible rows.
+fn with_rows(feasible: &Feasible) -> impl Iterator<Item = (usize, &RowSet)> {
+    feasible.by_shard().iter().enumerate().filter(|(_, rows)| !rows.is_empty())
+}
+
+/// Shards with what is known of them.
+type Shards<T> = SmallVec<[T; 8]>;
+
+/// Number of shards from which on they are worked on by all threads.
+const MANY: usize = 64;
+
+/// Does some work on each of these shards, on one thread or many; each by itself, so that the result is the same.
+fn on_each<T: Send>(shards: Shards<T>, work: impl Fn(T) + Sync + Send) {
+    if shards.len() < MANY {
+        shards.into_iter().for_each(work);
+    } else {
+        shards.into_vec().into_par_iter().with_min_len(MANY / 8).for_each(work);
     }
 }
 
@@ -375,14 +434,8 @@ impl ShardEvaluation {
         (changed.len() < FEW).then_some(changed)
     }
 
-    /// Updates the scores of feasible rows to the shard's version. `scratch` is all 0 before and after.
-    fn score(
-        &mut self,
-        plan: &Plan<'_>,
-        shard: &Shard,
-        plain: &mut [i32; ROWS],
-        scratch: &mut [i32; ROWS],
-    ) {
+    /// Updates the scores of feasible rows to the shard's version.
+    fn score(&mut self, plan: &Plan<'_>, shard: &Shard, plain: &mut [i32; ROWS]) {
         let mut rows = self.feasible;
         if self.is_scored {
             rows.intersect(&self.unscored);
@@ -394,10 +447,11 @@ impl ShardEvaluation {
         for (score, weight) in plan.plain_scores() {
             score.add_rows(plan, shard, &rows, plain, *weight);
         }
+        let mut scratch = [0; ROWS];
         for ((score, _), raw) in plan.normalized_scores().iter().zip(&mut self.raw) {
             raw.clear(&self.unscored);
-            if score.add_rows(plan, shard, &rows, scratch, 1) {
-                raw.take(&rows, scratch);
+            if score.add_rows(plan, shard, &rows, &mut scratch, 1) {
+                raw.take(&rows, &mut scratch);
             }
             raw.max = match &raw.column {
                 Some(column) => plan.kernels.max_of(column, &self.feasible).max(0),

@@ -18,6 +18,7 @@ use berth_testing::object;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
+use rayon::ThreadPoolBuilder;
 
 use crate::naive::objects::AnyObject;
 use crate::random::importance::ranked;
@@ -246,6 +247,37 @@ proptest! {
         }
     }
 }
+
+proptest! {
+    #![proptest_config(config(2, 15))]
+
+    /// A cluster whose shards are worked on by all threads of a pool gives the same answers on pools of 1, 2, 8 and 64
+    /// threads, the first time and after every assumption.
+    #[test]
+    fn pools_agree(mut case in cases(250..300)) {
+        let kinds = std::mem::take(&mut case.nodes);
+        let copy = |i: usize| Json(named(kinds[i % kinds.len()].0.clone(), &format!("node-{i}")));
+        case.nodes = (0..N_MANY).map(copy).collect();
+        let decide = |n_threads| {
+            let pool = ThreadPoolBuilder::new().num_threads(n_threads).build().unwrap();
+            let cluster = cluster_of(&case);
+            let pods = pods(&cluster, &case.templates, 16);
+            pool.install(|| {
+                let request = |pod| PlaceRequest { pod, policy: &case.policy, tie_break: case.tie_break, now: None };
+                let first: Vec<_> = pods.iter().map(|pod| cluster.place(&request(pod))).collect();
+                let then: Vec<_> = pods.iter().map(|pod| cluster.assume(&request(pod))).collect();
+                (first, then)
+            })
+        };
+        let expected = decide(1);
+        for n_threads in [2, 8, 64] {
+            prop_assert_eq!(&decide(n_threads), &expected, "{} threads", n_threads);
+        }
+    }
+}
+
+/// Number of nodes whose shards are worked on by many threads.
+const N_MANY: usize = 17_000;
 
 /// Among equal nodes, seeds and uids spread pods out; `Lexicographic` does not (S-SEL-4).
 #[test]
