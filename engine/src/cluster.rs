@@ -73,6 +73,8 @@ pub struct Cluster {
     writer: Mutex<Writer>,
     published: Published,
     memo: Memo,
+    /// What searches for evictions found.
+    searches: Memo<preempt::Known>,
     /// Pods of requests that were compiled last; forks share it.
     recent: Arc<RecentPods>,
     /// The snapshot that this was forked from; `None` for a cluster that is no fork.
@@ -115,6 +117,7 @@ impl Cluster {
             writer: Mutex::new(Writer::new(Draft::new(snapshot.clone(), versions.clone()))),
             published: Published::new(snapshot),
             memo: Memo::default(),
+            searches: Memo::default(),
             recent: Arc::default(),
             base: None,
             observer: None,
@@ -263,7 +266,9 @@ impl Cluster {
         let place = PlaceRequest { pod, policy, tie_break, now };
         let mut plan = Plan::new(&snapshot, &place, self.kernels);
         let result = self.memo.with(&mut plan, |plan, evaluation| {
-            preempt::preempt(plan, evaluation, request, &self.versions)
+            self.searches.with(plan, |plan, known| {
+                preempt::preempt(plan, (evaluation, known), request, &self.versions)
+            })
         });
         if !matches!(result, Err(EngineError::Cancelled)) {
             let result = result.as_ref();

@@ -9,6 +9,7 @@ mod deallocation;
 mod elsewhere;
 mod eviction;
 mod importance;
+mod known;
 mod levels;
 pub(crate) mod outcome;
 mod post_filter;
@@ -30,21 +31,23 @@ use crate::place::decision::Outcome;
 use crate::place::{self, Evaluation};
 use crate::plan::Plan;
 use answer::{All, Detail};
+pub(crate) use known::Known;
 use outcome::{CandidateList, Preemption};
 use post_filter::Attempt;
 use request::PreemptRequest;
 
-/// Runs a whole attempt: `plan` is of the request's pod and policy, `evaluation` of its shape, and `versions` the
-/// cluster's, for forks on which victims are placed.
+/// Runs a whole attempt: `plan` is of the request's pod and policy, `evaluation` and `known` of its shape, and `versions`
+/// the cluster's, for forks on which victims are placed.
 ///
-/// Cost: a decision, and where no node is feasible one look at the pods of each node where evicting might help.
+/// Cost: a decision, and where no node is feasible one look at the pods of each node where evicting might help and whose
+/// shard has changed since it was known.
 pub(crate) fn preempt(
     plan: &mut Plan<'_>,
-    evaluation: &mut Evaluation,
+    (evaluation, known): (&mut Evaluation, &mut Known),
     request: &PreemptRequest<'_>,
     versions: &Arc<AtomicU64>,
 ) -> Result<Preemption, EngineError> {
-    Ok(attempt(plan, evaluation, request, versions, Detail::Best)?.0)
+    Ok(attempt(plan, (evaluation, known), request, versions, Detail::Best)?.0)
 }
 
 /// Runs a whole attempt like [`preempt`], and returns every candidate.
@@ -54,7 +57,8 @@ pub(crate) fn list_candidates(
     request: &PreemptRequest<'_>,
     versions: &Arc<AtomicU64>,
 ) -> Result<CandidateList, EngineError> {
-    let (preemption, all) = attempt(plan, evaluation, request, versions, Detail::All)?;
+    let remembered = (evaluation, &mut Known::default());
+    let (preemption, all) = attempt(plan, remembered, request, versions, Detail::All)?;
     let All { mut candidates, mut best, mut not_helped } = all;
     candidates.sort_unstable_by(|a, b| a.node.cmp(&b.node));
     best.sort_unstable();
@@ -64,7 +68,7 @@ pub(crate) fn list_candidates(
 
 fn attempt(
     plan: &mut Plan<'_>,
-    evaluation: &mut Evaluation,
+    (evaluation, known): (&mut Evaluation, &mut Known),
     request: &PreemptRequest<'_>,
     versions: &Arc<AtomicU64>,
     detail: Detail,
@@ -77,7 +81,7 @@ fn attempt(
         return Ok((Preemption { decision, post_filter: None }, All::default()));
     }
     let (post_filter, all) = plan.filtering(evaluation, |plan, _| {
-        Attempt { plan, request, versions, detail }.run(unschedulable)
+        Attempt { plan, request, versions, detail }.run(unschedulable, known)
     })?;
     if !post_filter.message.is_empty() {
         unschedulable.message.push(' ');

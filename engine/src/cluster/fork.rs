@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
+use rustc_hash::FxHashMap;
+
 use super::images::ImageRefresh;
 use crate::error::EngineError;
 use crate::kernel::Kernels;
@@ -35,7 +37,12 @@ pub(crate) struct Fork<'a> {
     unlisted: Vec<(NodeRow, Pod)>,
     /// The fork's own evaluations, each started from the cluster's memo of the base.
     evaluations: Evaluations,
+    /// What the fork's searches for evictions found, of a few shapes.
+    searches: FxHashMap<MemoKey, preempt::Known>,
 }
+
+/// Number of shapes whose searches a fork remembers: the pods of a gang are alike.
+const MAX_SEARCHES: usize = 16;
 
 /// Makes the fork's evaluation from one that the cluster remembers.
 type Keep = fn(&mut Evaluation, &mut Plan<'_>, u64) -> Evaluation;
@@ -45,8 +52,15 @@ const FILTERED: Keep = |evaluation, base, lineage| evaluation.fork_filtered(base
 impl<'a> Fork<'a> {
     pub(crate) fn of(base: &'a Snapshot, versions: Arc<AtomicU64>, memo: &'a Memo) -> Fork<'a> {
         let draft = Draft::fork(base, versions);
-        let (touched, unlisted) = (Touched::default(), Vec::new());
-        Fork { base, draft, touched, memo, unlisted, evaluations: Evaluations::default() }
+        Fork {
+            base,
+            draft,
+            touched: Touched::default(),
+            memo,
+            unlisted: Vec::new(),
+            evaluations: Evaluations::default(),
+            searches: FxHashMap::default(),
+        }
     }
 
     /// The snapshot as it is, with every pod listed.
@@ -82,9 +96,20 @@ impl<'a> Fork<'a> {
         let PreemptRequest { pod, policy, tie_break, now, .. } = *request;
         let place = PlaceRequest { pod, policy, tie_break, now };
         let looks_at_pods = |_: &Plan<'_>| true;
-        self.run(&place, kernels, (looks_at_pods, |_| Some(WHOLE)), |plan, evaluation| {
-            preempt::preempt(plan, evaluation, request, versions)
-        })
+        let mut searches = std::mem::take(&mut self.searches);
+        if searches.len() >= MAX_SEARCHES {
+            searches.clear();
+        }
+        let preempt = |plan: &mut Plan<'_>, evaluation: &mut Evaluation| {
+            let known = match MemoKey::of(plan) {
+                Some(key) => searches.entry(key).or_default(),
+                None => &mut preempt::Known::default(),
+            };
+            preempt::preempt(plan, (evaluation, known), request, versions)
+        };
+        let made = self.run(&place, kernels, (looks_at_pods, |_| Some(WHOLE)), preempt);
+        self.searches = searches;
+        made
     }
 
     /// Runs filters, or other code that may read any pod of the fork, for a request.

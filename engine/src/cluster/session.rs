@@ -25,6 +25,7 @@ impl Cluster {
             published: Published::new(fork.draft.snapshot.clone()),
             writer: fork.into(),
             memo: Memo::default(),
+            searches: Memo::default(),
             recent: self.recent.clone(),
             base: Some(base),
             observer: None,

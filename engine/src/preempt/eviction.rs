@@ -79,6 +79,11 @@ impl<'p, 'a> Search<'p, 'a> {
         &self.runs
     }
 
+    /// Whether the results on a node depend on its row alone: its object and its pods.
+    pub(super) fn depends_on_rows_alone(&self) -> bool {
+        self.runs.resources_alone().is_some() && !self.budgets.are_there()
+    }
+
     /// Searches a node that passes every filter that does not read pods. With a `bound`, an eviction that is certainly
     /// worse may be returned as [`Found::Worse`].
     pub(super) fn on(

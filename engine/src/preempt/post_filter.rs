@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicU64;
 
 use super::answer::{All, Detail, Searched};
 use super::deallocation;
+use super::known::Known;
 use super::outcome::{GivenUp, Nomination, PostFilter, PostFilterCode};
 use super::request::PreemptRequest;
 use super::resolvable::Resolvable;
@@ -31,6 +32,7 @@ impl Attempt<'_, '_> {
     pub(super) fn run(
         &self,
         unschedulable: &Unschedulable,
+        known: &mut Known,
     ) -> Result<(PostFilter, All), EngineError> {
         let mut outcome = outcome(PostFilterCode::Unschedulable, Nomination::Unchanged);
         let mut texts: Vec<String> = Vec::new();
@@ -49,7 +51,7 @@ impl Attempt<'_, '_> {
                     given_up = found;
                 }
                 Plugin::DefaultPreemption => {
-                    let (found, candidates) = self.preempt(unschedulable)?;
+                    let (found, candidates) = self.preempt(unschedulable, known)?;
                     if found.code != PostFilterCode::Unschedulable {
                         return Ok((PostFilter { given_up, ..found }, candidates));
                     }
@@ -92,7 +94,11 @@ impl Attempt<'_, '_> {
     }
 
     /// Runs DefaultPreemption.
-    fn preempt(&self, unschedulable: &Unschedulable) -> Result<(PostFilter, All), EngineError> {
+    fn preempt(
+        &self,
+        unschedulable: &Unschedulable,
+        known: &mut Known,
+    ) -> Result<(PostFilter, All), EngineError> {
         let resolvable = match unschedulable.pre_filter {
             Some(_) => Resolvable::none(self.plan),
             None => Resolvable::find(self.plan),
@@ -102,7 +108,8 @@ impl Attempt<'_, '_> {
             refused.message = format!("preemption: {why}");
             return Ok((refused, All::default()));
         }
-        match search::search(self.plan, self.request, self.versions, &resolvable, self.detail) {
+        let wanted = (self.detail, known);
+        match search::search(self.plan, self.request, self.versions, &resolvable, wanted) {
             Ok(searched) => Ok(self.outcome_of_search(searched)),
             Err(Stopped::Failed(why)) => {
                 Ok((outcome_of_error(format!("preemption: {why}")), All::default()))

@@ -11,12 +11,14 @@ use rayon::prelude::*;
 
 use super::answer::{Detail, Finished, Searched};
 use super::eviction::{Found, Scratch, Search};
+use super::known::{Basis, Due, Known};
 use super::request::{PreemptRequest, VictimPlacement};
 use super::resolvable::Resolvable;
 use super::tried::{Tried, WhyNot};
 use super::{elsewhere, sample};
 use crate::plan::counted::Filtering;
 use crate::rows::{NodeRow, ROWS, RowSet};
+use crate::snapshot::shard::Shard;
 
 /// Why a search has no outcome.
 pub(super) enum Stopped {
@@ -34,7 +36,7 @@ pub(super) fn search<'p>(
     request: &'p PreemptRequest<'p>,
     versions: &Arc<AtomicU64>,
     resolvable: &Resolvable,
-    detail: Detail,
+    (detail, known): (Detail, &mut Known),
 ) -> Result<Searched, Stopped> {
     let search = Search::new(plan);
     let keeps_all =
@@ -47,7 +49,7 @@ pub(super) fn search<'p>(
         cancelled: request.cancelled,
     };
     let mut tried = match request.options.sample {
-        None => trial.all(resolvable),
+        None => trial.all(resolvable, known),
         Some(seed) => trial.sample(resolvable, seed),
     };
     if tried.n_candidates == 0 && !tried.errors.is_empty() {
@@ -75,16 +77,36 @@ struct Trial<'p, 'a> {
 }
 
 impl Trial<'_, '_> {
-    /// Tries every node.
-    fn all(&self, resolvable: &Resolvable) -> Tried {
-        let shards = resolvable.by_shard();
-        let of_shard = |(shard, rows): (usize, &RowSet)| self.shard(shard, rows);
-        let joined = |tried: Tried, later| tried.join(later, self.keeps_all);
-        if resolvable.len() < MANY {
-            return shards.iter().enumerate().map(of_shard).fold(Tried::default(), joined);
+    /// Tries every node, except on shards that are as they are known.
+    fn all(&self, resolvable: &Resolvable, known: &mut Known) -> Tried {
+        let mut forgotten = Known::default();
+        let known = if self.is_rememberable() { known } else { &mut forgotten };
+        let shards = &self.plan.snapshot().shards;
+        let basis = |(shard, rows): (&Arc<Shard>, &RowSet)| {
+            let passing = self.search.runs().passing_whatever_pods(shard, *rows);
+            Basis { version: shard.version, rows: *rows, passing }
+        };
+        let mut due = known.due(shards.iter().zip(resolvable.by_shard()).map(basis));
+        let n_rows: usize = due.iter().map(|(_, basis, _)| basis.rows.len() as usize).sum();
+        let retry =
+            |(index, basis, tried): &mut Due<'_>| tried.set(*basis, self.shard(*index, *basis));
+        if n_rows < MANY {
+            due.iter_mut().for_each(retry);
+        } else {
+            due.par_iter_mut().for_each(retry);
         }
-        let tried: Vec<Tried> = shards.par_iter().enumerate().map(of_shard).collect();
-        tried.into_iter().fold(Tried::default(), joined)
+        let mut all = Tried::default();
+        known.tried().for_each(|tried| all.join(tried, self.keeps_all));
+        all
+    }
+
+    /// Whether the results on a shard depend on its rows alone: no budget, nomination, volume or device takes part, nor
+    /// other pods by their labels; and only the best are wanted.
+    fn is_rememberable(&self) -> bool {
+        !self.keeps_all
+            && self.search.depends_on_rows_alone()
+            && self.plan.promised().is_empty()
+            && !self.plan.pod().is_bound_to_objects()
     }
 
     /// Tries nodes from an offset on, until there are enough candidates (S-PRE-6).
@@ -107,17 +129,17 @@ impl Trial<'_, '_> {
         tried
     }
 
-    fn shard(&self, index: usize, rows: &RowSet) -> Tried {
+    /// The results on a shard; `None` where the search is cancelled.
+    fn shard(&self, index: usize, Basis { rows, passing, .. }: Basis) -> Option<Tried> {
         let (mut tried, mut scratch) = (Tried::default(), Scratch::default());
-        if !rows.is_empty() && !(self.cancelled)() {
-            let shard = &self.plan.snapshot().shards[index];
-            let passing = self.search.runs().passing_whatever_pods(shard, *rows);
-            for row in rows.iter() {
-                let at = NodeRow::new(index, row);
-                self.row(at, passing.contains(row), &mut scratch, &mut tried);
-            }
+        if (self.cancelled)() {
+            return None;
         }
-        tried
+        for row in rows.iter() {
+            let at = NodeRow::new(index, row);
+            self.row(at, passing.contains(row), &mut scratch, &mut tried);
+        }
+        Some(tried)
     }
 
     /// Tries one node.
@@ -140,10 +162,10 @@ impl Trial<'_, '_> {
             }
             Found::Eviction(eviction) if eviction.rank.n_violations == 0 => {
                 tried.has_harmless = true;
-                tried.take(eviction, self.keeps_all);
+                tried.take(&eviction, self.keeps_all);
             }
             Found::Eviction(_) if self.refuses_violations => tried.refused.push(row),
-            Found::Eviction(eviction) => tried.take(eviction, self.keeps_all),
+            Found::Eviction(eviction) => tried.take(&eviction, self.keeps_all),
         }
     }
 

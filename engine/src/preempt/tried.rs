@@ -6,7 +6,7 @@ use super::eviction::Eviction;
 use crate::rows::NodeRow;
 
 /// Results on the nodes that were tried.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(super) struct Tried {
     /// Evictions of the best rank, in the nodes' order; all evictions, where requested.
     pub(super) evictions: Vec<Eviction>,
@@ -20,7 +20,7 @@ pub(super) struct Tried {
     pub(super) not_helped: Vec<(NodeRow, WhyNot)>,
 }
 
-#[derive(Copy, Clone, PartialEq, Eq)]
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(super) enum WhyNot {
     NoVictims,
     NoHelp,
@@ -28,7 +28,7 @@ pub(super) enum WhyNot {
 
 impl Tried {
     /// Adds one eviction; evictions are added in the nodes' order.
-    pub(super) fn take(&mut self, eviction: Eviction, keeps_all: bool) {
+    pub(super) fn take(&mut self, eviction: &Eviction, keeps_all: bool) {
         self.n_candidates += 1;
         if !keeps_all && let Some(best) = self.evictions.first() {
             match eviction.rank.cmp(&best.rank) {
@@ -37,17 +37,16 @@ impl Tried {
                 Ordering::Greater => return,
             }
         }
-        self.evictions.push(eviction);
+        self.evictions.push(eviction.clone());
     }
 
     /// Adds the results of later nodes.
-    pub(super) fn join(mut self, later: Tried, keeps_all: bool) -> Tried {
+    pub(super) fn join(&mut self, later: &Tried, keeps_all: bool) {
         let n_candidates = self.n_candidates + later.n_candidates;
-        later.evictions.into_iter().for_each(|eviction| self.take(eviction, keeps_all));
+        later.evictions.iter().for_each(|eviction| self.take(eviction, keeps_all));
         self.n_candidates = n_candidates;
-        self.refused.extend(later.refused);
-        self.errors.extend(later.errors);
-        self.not_helped.extend(later.not_helped);
-        self
+        self.refused.extend(&later.refused);
+        self.errors.extend(&later.errors);
+        self.not_helped.extend(&later.not_helped);
     }
 }

@@ -7,6 +7,7 @@ use berth_engine::{
     CandidateList, Cluster, Delta, EngineError, Policy, PreemptOptions, PreemptRequest, TieBreak,
     VictimPlacement,
 };
+use berth_testing::object;
 use proptest::prelude::*;
 use rayon::ThreadPoolBuilder;
 
@@ -107,3 +108,85 @@ proptest! {
         prop_assert_eq!(without_generation(ask(&crowd, &forwards)), without_generation(ask(&crowd, &backwards)));
     }
 }
+
+proptest! {
+    #![proptest_config(config(12, 17))]
+
+    /// Searches that go on from what earlier ones found on unchanged shards find what a search of all nodes finds,
+    /// whatever was evicted in between.
+    #[test]
+    fn remembered_searches_find_the_same(
+        mut crowd in crowd(Company::Any, 280..600, 1200..2400),
+        has_objects in any::<bool>(),
+    ) {
+        if !has_objects {
+            // Without budgets: with them nothing is remembered.
+            crowd.objects.clear();
+        }
+        let cluster = crowd.cluster();
+        let policy = Policy::default();
+        for round in 0..4 {
+            for i in 0..crowd.incoming.len() {
+                let pod = cluster.compile_pod(&urgent(crowd.incoming_wire(i))).unwrap();
+                let request = PreemptRequest {
+                    pod: &pod,
+                    policy: &policy,
+                    tie_break: TieBreak::Seeded(round),
+                    options: PreemptOptions::default(),
+                    cancelled: &|| false,
+                    now: None,
+                };
+                let found = cluster.preempt(&request);
+                let of_all = cluster.list_candidates(&request).map(|list| list.preemption);
+                prop_assert_eq!(&found, &of_all);
+                let chosen = found.ok().and_then(|found| found.post_filter?.chosen);
+                let victims = chosen.into_iter().flat_map(|candidate| candidate.victims);
+                let leave: Vec<_> =
+                    victims.map(|victim| Delta::DeletePod { key: victim.pod, uid: None }).collect();
+                cluster.apply(leave);
+            }
+        }
+    }
+}
+
+/// Preemptors of one shape on a full cluster, one after another, each on the node that it has cleared: the searches of
+/// all but the first go on from what was found before.
+#[test]
+fn preemptors_in_turn_find_what_searches_of_all_nodes_find() {
+    let cluster = Cluster::new();
+    let nodes = (0..N_FULL).map(|i| object::node(&format!("n{i} cpu=4 memory=8Gi pods=9")));
+    let nodes = nodes.map(|node| Delta::UpsertNode(cluster.compile_node(&node).unwrap()));
+    cluster.apply(nodes.collect());
+    let pods = (0..4 * N_FULL).map(|i| {
+        let (node, priority, started) = (i / 4, i * 7 % 5, 1_000 + i * 13 % 101);
+        let text = format!("p{i} cpu=1 node=n{node} priority={priority} started={started}");
+        Delta::UpsertPod(cluster.compile_pod(&object::pod(&text)).unwrap())
+    });
+    assert_eq!(cluster.apply(pods.collect()).rejected, []);
+    let policy = Policy::default();
+    for i in 0..40 {
+        let text = format!("preemptor-{i} cpu=2 priority={}", 10 + i % 2);
+        let pod = cluster.compile_pod(&object::pod(&text)).unwrap();
+        let request = PreemptRequest {
+            pod: &pod,
+            policy: &policy,
+            tie_break: TieBreak::Seeded(i),
+            options: PreemptOptions::default(),
+            cancelled: &|| false,
+            now: None,
+        };
+        let found = cluster.preempt(&request).unwrap();
+        assert_eq!(found, cluster.list_candidates(&request).unwrap().preemption);
+        let chosen = found.post_filter.unwrap().chosen.unwrap();
+        assert_eq!(chosen.victims.len(), 2);
+        let victims = chosen.victims.into_iter();
+        let leave = victims.map(|victim| Delta::DeletePod { key: victim.pod, uid: None });
+        cluster.apply(leave.collect());
+        let text = format!("{text} node={}", chosen.node);
+        let placed = cluster.compile_pod(&object::pod(&text)).unwrap();
+        assert_eq!(cluster.apply(vec![Delta::UpsertPod(placed)]).rejected, []);
+    }
+}
+
+/// Three shards of nodes.
+const N_FULL: usize = 700;

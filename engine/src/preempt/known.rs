@@ -1,0 +1,68 @@
+//! Known: what earlier searches for a shape found on each shard, so that a search tries only the nodes of shards that have
+//! changed since.
+
+use super::tried::Tried;
+use crate::place::memo::Remembered;
+use crate::plan::Plan;
+use crate::rows::RowSet;
+
+/// Results by shard.
+#[derive(Debug, Default)]
+pub(crate) struct Known(Vec<OfShard>);
+
+/// What the results on a shard depend on, besides the request's shape and policy.
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
+pub(super) struct Basis {
+    /// The shard's version; 0, which no shard has, for none.
+    pub(super) version: u64,
+    /// The rows where evicting might help.
+    pub(super) rows: RowSet,
+    /// Those of them that pass every filter which does not read pods.
+    pub(super) passing: RowSet,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct OfShard {
+    basis: Basis,
+    tried: Tried,
+}
+
+/// A shard that has to be tried: its position, its basis, and where the results go.
+pub(super) type Due<'a> = (usize, Basis, &'a mut OfShard);
+
+/// About as many kibibytes as the results on a shard take, where some evictions are equally good.
+const SHARD_KIBIBYTES: usize = 4;
+
+impl Remembered for Known {
+    fn emptied(mut self) -> Known {
+        self.0.clear();
+        self
+    }
+
+    fn size(plan: &Plan<'_>) -> usize {
+        plan.snapshot().shards.len() * SHARD_KIBIBYTES
+    }
+}
+
+impl Known {
+    /// The shards whose basis is another one than that of the known results.
+    pub(super) fn due(&mut self, now: impl ExactSizeIterator<Item = Basis>) -> Vec<Due<'_>> {
+        self.0.resize_with(now.len(), OfShard::default);
+        let shards = self.0.iter_mut().zip(now).enumerate();
+        let due = shards.filter(|(_, (known, now))| known.basis != *now);
+        due.map(|(index, (known, now))| (index, now, known)).collect()
+    }
+
+    /// The results, in the shards' order.
+    pub(super) fn tried(&self) -> impl Iterator<Item = &Tried> {
+        self.0.iter().map(|known| &known.tried)
+    }
+}
+
+impl OfShard {
+    /// Notes results; `None` for none, which are not known.
+    pub(super) fn set(&mut self, basis: Basis, tried: Option<Tried>) {
+        let basis = if tried.is_some() { basis } else { Basis::default() };
+        (self.basis, self.tried) = (basis, tried.unwrap_or_default());
+    }
+}
