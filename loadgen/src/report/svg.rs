@@ -124,9 +124,35 @@ fn number(value: f64) -> String {
 }
 
 /// Width of a chart.
-pub(super) const WIDTH: f64 = 760.0;
+const WIDTH: f64 = 760.0;
 /// Height of a chart.
-pub(super) const HEIGHT: f64 = 340.0;
+const HEIGHT: f64 = 340.0;
+/// The colours of a file that stands alone, for light and dark pages.
+const STYLE: &str = "<style>
+:root { --back: #fff; --text: #22272e; --grid: #d8dde3; --line-0: #5b6570; --line-1: #0b62c4; --line-2: #b3541e; }
+@media (prefers-color-scheme: dark) { :root { --back: #15191e; --text: #e3e8ee; --grid: #333b45; --line-0: #9aa5b1; --line-1: #6cb2ff; --line-2: #f0a070; } }
+</style>
+";
+
+/// Charts below each other, as an SVG file that needs no page.
+pub fn file(title: &str, charts: &[Chart<'_>]) -> String {
+    let height = HEIGHT * charts.len() as f64;
+    let mut svg = String::new();
+    // Writing to a `String` cannot fail.
+    writeln!(
+        svg,
+        r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" role="img" aria-label="{}">"#,
+        escape(title)
+    )
+    .ok();
+    svg.push_str(STYLE);
+    writeln!(svg, r#"<rect width="100%" height="100%" fill="var(--back)"/>"#).ok();
+    for (number, chart) in charts.iter().enumerate() {
+        svg.push_str(&chart.render_at(HEIGHT * number as f64));
+    }
+    svg.push_str("</svg>\n");
+    svg
+}
 const LEFT: f64 = 86.0;
 /// Wide enough for half of the last mark of an axis.
 const RIGHT: f64 = 40.0;
@@ -140,7 +166,7 @@ impl Chart<'_> {
     }
 
     /// The `<svg>` element inside another one, `y` below its top.
-    pub fn render_at(&self, y: f64) -> String {
+    fn render_at(&self, y: f64) -> String {
         self.render_with(&format!(r#"x="0" y="{y}" width="{WIDTH}" height="{HEIGHT}" "#))
     }
 

@@ -1,37 +1,15 @@
 //! The report of an overload as one picture: calls a second, latency of accepted calls, and the server's memory over
 //! time.
 
-use std::fmt::Write as _;
-
 use super::OverloadReport;
-use crate::report::svg::{Axis, Chart, HEIGHT, WIDTH};
-
-/// Colours for light and dark pages.
-const STYLE: &str = "<style>\n\
-:root { --back: #fff; --text: #22272e; --grid: #d8dde3; --line-0: #5b6570; --line-1: #0b62c4; --line-2: #b3541e; }\n\
-@media (prefers-color-scheme: dark) { :root { --back: #15191e; --text: #e3e8ee; --grid: #333b45; --line-0: #9aa5b1; --line-1: #6cb2ff; --line-2: #f0a070; } }\n\
-</style>\n";
+use crate::report::svg::{self, Axis, Chart};
 
 /// The whole SVG document.
 pub fn picture(report: &OverloadReport) -> String {
     let end = report.seconds.len().max(1) as f64;
     let mut charts = vec![calls(report, end), latencies(report, end)];
     charts.extend(memory(report, end));
-    let height = HEIGHT * charts.len() as f64;
-    let mut svg = String::new();
-    // Writing to a `String` cannot fail.
-    writeln!(
-        svg,
-        r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" role="img" aria-label="A server under overload">"#
-    )
-    .ok();
-    svg.push_str(STYLE);
-    writeln!(svg, r#"<rect width="100%" height="100%" fill="var(--back)"/>"#).ok();
-    for (number, chart) in charts.iter().enumerate() {
-        svg.push_str(&chart.render_at(HEIGHT * number as f64));
-    }
-    svg.push_str("</svg>\n");
-    svg
+    svg::file("A server under overload", &charts)
 }
 
 fn time_axis(end: f64) -> Axis {

@@ -1,31 +1,12 @@
 //! Picture of a soak: memory, descriptors and pods over time, as one SVG file.
 
 use super::{Sample, SoakReport, mebibytes};
-use crate::report::svg::{Axis, Chart};
-
-const WIDTH: f64 = 760.0;
-const HEIGHT: f64 = 340.0;
-
-/// Style sheet of the file, which stands alone without a page.
-const STYLE: &str = "<style>\
-:root { --back: #fff; --text: #22272e; --grid: #d8dde3; --line-0: #0b62c4; --line-1: #b3541e; }\
-@media (prefers-color-scheme: dark) {\
- :root { --back: #15191e; --text: #e3e8ee; --grid: #333b45; --line-0: #6cb2ff; --line-1: #f0a070; } }\
-</style><rect width=\"100%\" height=\"100%\" fill=\"var(--back)\"/>";
+use crate::report::svg::{self, Axis, Chart};
 
 impl SoakReport {
     /// The picture as an `.svg` file.
     pub fn picture(&self) -> String {
-        let charts = self.charts();
-        let height = HEIGHT * charts.len() as f64;
-        let mut svg = format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\">\n{STYLE}\n"
-        );
-        for (n, chart) in charts.iter().enumerate() {
-            svg.push_str(&chart.render_at(HEIGHT * n as f64));
-        }
-        svg.push_str("</svg>\n");
-        svg
+        svg::file("A soak", &self.charts())
     }
 
     fn charts(&self) -> Vec<Chart<'static>> {
