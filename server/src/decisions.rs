@@ -87,10 +87,12 @@ pub(crate) async fn compare(
     call: CallContext,
     request: CompareRequest,
 ) -> Result<CompareResponse, CallError> {
-    let (names, question) = report::asked(&request, state.profiles.kubernetes())?;
     let turn = state.journal.as_ref().ok_or(CallError::NoJournal)?.turn()?;
+    let kubernetes = state.profiles.kubernetes();
     on_journal(state, &state.journal_pool, call, move |journal, cancel| {
         let _turn = turn;
+        // Here rather than before: to read megabytes of YAML takes its time, too.
+        let (names, question) = report::asked(&request, kubernetes)?;
         let cancelled = || cancel.is_cancelled();
         let compared =
             alone(|| compare::compare(journal.directory(), &question, &cancelled).map_err(failed))?;

@@ -20,6 +20,8 @@ use crate::service::convert;
 pub(crate) const RECORDED: &str = "recorded";
 /// Maximum number of policies of a request: each is a whole cluster in memory.
 const MAX_POLICIES: usize = 4;
+/// Length of a policy's name at most.
+const MAX_NAME: usize = 253;
 
 /// The names of the policies of a request, and the question that it asks.
 ///
@@ -46,6 +48,10 @@ pub(crate) fn asked(
         rules.push(Rule::AsRecorded);
     }
     for (index, NamedPolicy { name, configuration }) in policies.iter().enumerate() {
+        if name.len() > MAX_NAME {
+            let reason = format!("is longer than {MAX_NAME} bytes");
+            return refused(format!("policies[{index}].name"), reason);
+        }
         let profiles = match configuration.trim() {
             "" => Ok(Profiles::of_version(DEFAULT_SCHEDULER_NAME, kubernetes)),
             text => Profiles::read("configuration", text, kubernetes),

@@ -114,6 +114,76 @@ async fn recorded_decisions_are_found_and_made_again() {
     served.stop();
 }
 
+fn policies(configurations: &[&str]) -> CompareRequest {
+    let policy =
+        |text: &&str| NamedPolicy { name: "a".to_owned(), configuration: (*text).to_owned() };
+    let policies = configurations.iter().map(policy).collect();
+    CompareRequest { policies, ..CompareRequest::default() }
+}
+
+/// Whatever is sent in place of policies is refused with its field, and the server goes on.
+#[tokio::test(flavor = "multi_thread")]
+async fn garbage_in_place_of_policies_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let cluster = cluster(directory.path());
+    let journal = directory.path().join("journal");
+    let served = Served::start(serve().args(["--cluster", &cluster, "--journal"]).arg(&journal));
+    served.wait_for("loaded");
+    let mut decisions = DecisionServiceClient::connect(served.url.clone()).await.unwrap();
+    let head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n";
+    // Nine times nine times nine copies of each other.
+    let mut bomb = format!("{head}a0: &a0 [x, x, x, x, x, x, x, x, x]\n");
+    for n in 1..9 {
+        bomb.push_str(&format!("a{n}: &a{n} [{}]\n", vec![format!("*a{}", n - 1); 9].join(", ")));
+    }
+    let garbage = [
+        "\u{0}\u{1}\u{fffd}",
+        "{",
+        "a: b: c",
+        "kind: Pod",
+        "[1, 2, 3]",
+        &format!("{head}profiles: 7\n"),
+        &format!(
+            "{head}profiles: [{{schedulerName: a, plugins: {{score: {{enabled: [{{name: No}}]}}}}}}]\n"
+        ),
+        &bomb,
+        &"[".repeat(100_000),
+        &"{a: ".repeat(100_000),
+        &"x".repeat(2 << 20),
+        &format!("{head}# {}\nprofiles: 7\n", "x".repeat(2 << 20)),
+        &format!("---\n{head}").repeat(10_000),
+    ];
+    for text in garbage {
+        let status = decisions.compare(policies(&["", text])).await.unwrap_err();
+        let what = format!("{:.60}: {:.200}", text, status.to_string());
+        assert_eq!(status.code(), Code::InvalidArgument, "{what}");
+        assert!(status.message().contains("policies[1].configuration"), "{what}");
+        assert!(status.message().len() < 2_000, "{what}");
+    }
+    let long = NamedPolicy { name: "x".repeat(1 << 20), ..NamedPolicy::default() };
+    let long = CompareRequest { policies: vec![long], ..CompareRequest::default() };
+    for (request, field) in [
+        (policies(&[]), "policies"),
+        (policies(&[""; 5]), "policies"),
+        (
+            CompareRequest { until_full: true, include_recorded: true, ..policies(&[""]) },
+            "include_recorded",
+        ),
+        (long, "policies[0].name"),
+    ] {
+        let status = decisions.compare(request).await.unwrap_err();
+        assert_eq!(status.code(), Code::InvalidArgument, "{status}");
+        assert!(status.message().contains(field), "{status}");
+    }
+    // More than a message may have is refused before anything of it is read.
+    let huge = policies(&[&"x".repeat(64 << 20)]);
+    let status = decisions.compare(huge).await.unwrap_err();
+    assert!(matches!(status.code(), Code::OutOfRange | Code::ResourceExhausted), "{status}");
+    let mut decisions = DecisionServiceClient::connect(served.url.clone()).await.unwrap();
+    assert_eq!(decisions.compare(policies(&[""])).await.unwrap().into_inner().policies.len(), 1);
+    served.stop();
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_without_a_journal_says_so() {
     let directory = tempfile::tempdir().unwrap();
@@ -126,11 +196,8 @@ async fn a_server_without_a_journal_says_so() {
         (status.code(), reason(&status)),
         (Code::FailedPrecondition, Some("NO_JOURNAL".into()))
     );
-    let policies =
-        vec![NamedPolicy { configuration: "kind: Pod".to_owned(), ..Default::default() }];
-    let request = CompareRequest { policies, ..CompareRequest::default() };
-    let status = decisions.compare(request).await.unwrap_err();
-    assert_eq!(status.code(), Code::InvalidArgument, "{status}");
+    let status = decisions.compare(policies(&[""])).await.unwrap_err();
+    assert_eq!(reason(&status), Some("NO_JOURNAL".into()), "{status}");
     let watched = decisions.watch(WatchDecisionsRequest::default()).await;
     assert!(watched.is_ok());
     served.stop();

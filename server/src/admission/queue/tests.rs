@@ -283,7 +283,7 @@ proptest! {
         prop_assume!(service * n_waiting < max_wait * 9 / 10);
         let (mut queue, mut now) = (Queue::new(n_workers, max_wait), Instant::now());
         let mut work = Work::new();
-        let (mut n_idle, mut who) = (n_callers, 0);
+        let (mut n_idle, mut who, mut longest) = (n_callers, 0, Duration::ZERO);
         for _ in 0..600 {
             for _ in 0..n_idle {
                 who += 1;
@@ -293,7 +293,7 @@ proptest! {
                     work.insert(who, service);
                 }
             }
-            n_idle = pass(&mut queue, &mut work, &mut now, MS, (service_us, 1.0), &mut Duration::ZERO);
+            n_idle = pass(&mut queue, &mut work, &mut now, MS, (service_us, 1.0), &mut longest);
         }
     }
 }
