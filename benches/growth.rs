@@ -5,6 +5,8 @@
 //! $ cargo bench --bench growth -- --svg ../docs/growth.svg      # and draws the curves
 //! ```
 
+#![allow(clippy::print_stdout, reason = "a bench prints its figures")]
+
 use std::process::ExitCode;
 use std::time::Duration;
 

@@ -9,7 +9,11 @@
 //! in the commit that changes it, which says why. Counts belong to one compiler and one set of vector instructions; with
 //! others nothing is compared. valgrind has no AVX-512, so the kernels are those for AVX2.
 
-#![allow(clippy::expect_used, reason = "a bench that cannot set its cluster up fails by panicking")]
+#![allow(
+    clippy::expect_used,
+    clippy::print_stdout,
+    reason = "a bench that cannot set its cluster up fails by panicking, and prints its figures"
+)]
 
 use std::fmt::Write as _;
 use std::hint::black_box;
@@ -35,8 +39,8 @@ const PODS_PER_NODE: usize = 4;
 /// Number of pods that come before those that are counted, and of these.
 const N_WARM_UP: usize = 20;
 const N_COUNTED: usize = 60;
-/// Set in the processes in which valgrind counts: the path whose instructions are wanted.
-const COUNTED: &str = "BENCH_INSTRUCTIONS_OF";
+/// First argument of the processes in which valgrind counts; the second is the path whose instructions are wanted.
+const COUNTED: &str = "--counted";
 
 /// Has the C library copy by vectors, however much.
 const COPY_BY_VECTORS: &str = "glibc.cpu.x86_rep_movsb_threshold=0x7fffffff";
@@ -91,12 +95,15 @@ impl HotPath {
 }
 
 fn main() -> ExitCode {
-    if let Some(wanted) = std::env::var_os(COUNTED) {
-        let is_wanted = |path: &HotPath| *path.name() == *wanted;
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let [option, wanted] = arguments.as_slice()
+        && option == COUNTED
+    {
+        let is_wanted = |path: &HotPath| path.name() == *wanted;
         HotPath::all().into_iter().find(is_wanted).into_iter().for_each(HotPath::run);
         return ExitCode::SUCCESS;
     }
-    let updates = std::env::args().any(|argument| argument == "--update");
+    let updates = arguments.iter().any(|argument| argument == "--update");
     match check(updates) {
         Ok(is_good) => ExitCode::from(u8::from(!is_good)),
         Err(error) => {
@@ -167,8 +174,9 @@ fn counted(name: &str) -> Result<u64, String> {
         .args(["--tool=callgrind", "--collect-atstart=no", "--toggle-collect=*measured*"])
         .arg(format!("--callgrind-out-file={}", output.display()))
         .arg(program)
+        .args([COUNTED, name])
         // With one thread, nothing depends on who comes first. A copy by one instruction would count once for each byte.
-        .envs([(COUNTED, name), ("RAYON_NUM_THREADS", "1"), ("GLIBC_TUNABLES", COPY_BY_VECTORS)])
+        .envs([("RAYON_NUM_THREADS", "1"), ("GLIBC_TUNABLES", COPY_BY_VECTORS)])
         .output()
         .map_err(|error| failed(error.to_string()))?;
     if !run.status.success() {
