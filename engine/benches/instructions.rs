@@ -6,8 +6,8 @@
 //! ```
 //!
 //! A count that differs from its record by more than 3 % is an error, whether it is more or less: the record is updated
-//! in the commit that changes it, which says why. Counts belong to one compiler and one set of vector instructions; with
-//! others nothing is compared. valgrind has no AVX-512, so the kernels are those for AVX2.
+//! in the commit that changes it, which says why. Counts belong to one compiler and one set of vector instructions;
+//! with others nothing is compared. valgrind has no AVX-512, so the kernels are those for AVX2.
 
 #![allow(
     clippy::expect_used,
@@ -175,7 +175,8 @@ fn counted(name: &str) -> Result<u64, String> {
         .arg(format!("--callgrind-out-file={}", output.display()))
         .arg(program)
         .args([COUNTED, name])
-        // With one thread, nothing depends on who comes first. A copy by one instruction would count once for each byte.
+        // With one thread, nothing depends on who comes first. A copy by one instruction would count once for each
+        // byte.
         .envs([("RAYON_NUM_THREADS", "1"), ("GLIBC_TUNABLES", COPY_BY_VECTORS)])
         .output()
         .map_err(|error| failed(error.to_string()))?;

@@ -1,5 +1,5 @@
-//! Recent: what was made of messages, by their encodings, so that one that comes again costs a fraction of making it. It is
-//! bounded, and results do not depend on it.
+//! Recent: what was made of messages, by their encodings, so that one that comes again costs a fraction of making it.
+//! It is bounded, and results do not depend on it.
 //!
 //! The fields of two messages, compared one by one, take several times as long as their encodings: most are empty, and
 //! the processor takes its time to compare no bytes at no address.

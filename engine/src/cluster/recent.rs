@@ -1,6 +1,6 @@
-//! Recent: pods of requests that were compiled before. The pods of a workload differ in their names only, and to write one
-//! down and look it up takes a fraction of compiling it. A remembered pod, under its new name, equals what compiling would
-//! give.
+//! Recent: pods of requests that were compiled before. The pods of a workload differ in their names only, and to write
+//! one down and look it up takes a fraction of compiling it. A remembered pod, under its new name, equals what
+//! compiling would give.
 
 use berth_proto::core_v1;
 

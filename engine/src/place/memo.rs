@@ -1,5 +1,5 @@
-//! Memo: what was found for shapes seen before, their evaluations above all. A cache that cannot become stale: its content
-//! is keyed by shard version.
+//! Memo: what was found for shapes seen before, their evaluations above all. A cache that cannot become stale: its
+//! content is keyed by shard version.
 
 use std::cmp::Reverse;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};

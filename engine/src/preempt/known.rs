@@ -1,5 +1,5 @@
-//! Known: what earlier searches for a shape found on each shard, so that a search tries only the nodes of shards that have
-//! changed since.
+//! Known: what earlier searches for a shape found on each shard, so that a search tries only the nodes of shards that
+//! have changed since.
 
 use super::tried::Tried;
 use crate::place::memo::Remembered;

@@ -1,6 +1,6 @@
-//! Told: an attempt as the record that a journal has of it. The thread that makes an attempt encodes the record, as pods and
-//! nodes are in its cache then: the thread that writes journals would otherwise fetch, and free, what belongs to other
-//! cores. Only encodings that pods share are passed on by reference.
+//! Told: an attempt as the record that a journal has of it. The thread that makes an attempt encodes the record, as
+//! pods and nodes are in its cache then: the thread that writes journals would otherwise fetch, and free, what belongs
+//! to other cores. Only encodings that pods share are passed on by reference.
 
 use std::sync::Arc;
 
@@ -151,8 +151,8 @@ impl Draft {
     }
 }
 
-/// A pod without the number of its template, and the template. If there is none, its encoding is empty for a pod that is not
-/// kept.
+/// A pod without the number of its template, and the template. If there is none, its encoding is empty for a pod that
+/// is not kept.
 pub(super) fn recorded(pod: &Pod) -> (RecordedPod, Shared) {
     let template = pod.shared_encoding().cloned();
     let own = || pod.encoded().map(|encoded| encoded.into_owned()).unwrap_or_default();
