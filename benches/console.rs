@@ -183,7 +183,7 @@ async fn cost() -> Result<(), Failure> {
     Ok(())
 }
 
-/// What a load takes while ten consoles of a server are open.
+/// The share of a core and the p99 of a load on one server while ten consoles of a server, the same or another, are open.
 async fn beside(server: &Server, client: &Client, spec: &LoadSpec) -> Result<(f64, f64), Failure> {
     let consoles = (0..N_CONSOLES).map(|_| Reader::start(server)).collect::<Result<Vec<_>, _>>()?;
     tokio::time::sleep(Duration::from_secs(2)).await;

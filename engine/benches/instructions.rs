@@ -45,7 +45,7 @@ const COUNTED: &str = "--counted";
 /// Has the C library copy by vectors, however much.
 const COPY_BY_VECTORS: &str = "glibc.cpu.x86_rep_movsb_threshold=0x7fffffff";
 
-/// What is counted.
+/// A piece of the engine whose instructions are counted.
 #[derive(Copy, Clone)]
 enum HotPath {
     /// Compiling pods of requests that are like earlier ones but for their names.
@@ -154,7 +154,7 @@ fn check(updates: bool) -> Result<bool, String> {
     Ok(is_good || updates)
 }
 
-/// What counts belong to.
+/// The compiler and the vector instructions with which counts can be compared, as the record's first line has them.
 fn machine() -> Result<String, String> {
     let compiler = Command::new("rustc").arg("--version").output();
     let compiler = compiler.map_err(|error| format!("rustc: {error}"))?;

@@ -73,7 +73,7 @@ pub struct Cluster {
     writer: Mutex<Writer>,
     published: Published,
     memo: Memo,
-    /// What searches for evictions found.
+    /// Results of searches for evictions, by shape and policy.
     searches: Memo<preempt::Known>,
     /// Pods of requests that were compiled last; forks share it.
     recent: Arc<RecentPods>,

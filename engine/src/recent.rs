@@ -1,5 +1,6 @@
-//! Recent: what was made of messages, by their encodings, so that one that comes again costs a fraction of making it.
-//! It is bounded, and results do not depend on it.
+//! Recent: values that were compiled from messages, by the messages' encodings. A message that comes again costs a
+//! fraction of compiling it. The number and the bytes of the values are bounded, and no result depends on which are
+//! there.
 //!
 //! The fields of two messages, compared one by one, take several times as long as their encodings: most are empty, and
 //! the processor takes its time to compare no bytes at no address.
@@ -40,7 +41,7 @@ impl<V> Default for Recent<V> {
 }
 
 impl<V: Clone> Recent<V> {
-    /// What was made of this encoding, if it is remembered.
+    /// The value compiled from the message of this encoding, if it is remembered.
     pub(crate) fn get(&self, encoded: &[u8]) -> Option<V> {
         Some(self.known.get(encoded)?.clone())
     }
@@ -105,7 +106,7 @@ mod tests {
         }
     }
 
-    /// What is large takes nobody's place.
+    /// A value above the bound for one is not kept, and others stay.
     #[test]
     fn what_is_large_is_not_remembered() {
         let recent = Recent::default();

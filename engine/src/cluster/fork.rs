@@ -37,7 +37,7 @@ pub(crate) struct Fork<'a> {
     unlisted: Vec<(NodeRow, Pod)>,
     /// The fork's own evaluations, each started from the cluster's memo of the base.
     evaluations: Evaluations,
-    /// What the fork's searches for evictions found, of a few shapes.
+    /// Results of searches for evictions on this fork, for at most [`MAX_SEARCHES`] shapes.
     searches: FxHashMap<MemoKey, preempt::Known>,
 }
 

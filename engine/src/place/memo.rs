@@ -13,7 +13,7 @@ use crate::model::shape::ShapeId;
 use crate::plan::Plan;
 use crate::prepared::devices::ClaimsKey;
 
-/// What can be remembered of a shape under a policy.
+/// A type of which [`Memo`] keeps a value for each shape and policy.
 pub(crate) trait Remembered: Default {
     /// Nothing, like the default, in the memory of this.
     fn emptied(self) -> Self;
@@ -22,7 +22,7 @@ pub(crate) trait Remembered: Default {
     fn size(plan: &Plan<'_>) -> usize;
 }
 
-/// What is remembered, by shape and policy.
+/// Values such as evaluations, kept between requests by shape and policy.
 #[derive(Debug)]
 pub(crate) struct Memo<V = Evaluation> {
     entries: DashMap<MemoKey, Arc<Entry<V>>, FxBuildHasher>,

@@ -10,14 +10,14 @@ use crate::rows::RowSet;
 #[derive(Debug, Default)]
 pub(crate) struct Known(Vec<OfShard>);
 
-/// What the results on a shard depend on, besides the request's shape and policy.
+/// The state of a shard that a search for evictions reads: for one shape and policy, equal states have equal results.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Basis {
     /// The shard's version; 0, which no shard has, for none.
     pub(super) version: u64,
     /// The rows where evicting might help.
     pub(super) rows: RowSet,
-    /// Those of them that pass every filter which does not read pods.
+    /// The rows where evicting might help and which pass every filter that does not read pods.
     pub(super) passing: RowSet,
 }
 
