@@ -14,7 +14,9 @@ use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use rand::SeedableRng as _;
 use rand_chacha::ChaCha8Rng;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+mod recorded;
 mod state;
 mod watch_faults;
 
@@ -143,6 +145,18 @@ impl Faults {
         self.change(|plan| plan.latency = latency);
     }
 
+    /// Delays every request as long as a recorded API server took for one of its kind, in addition to
+    /// [`Faults::latency`].
+    pub fn recorded_latency(&self, on: bool) {
+        self.change(|plan| plan.recorded_latency = on);
+    }
+
+    /// Limits the requests that are handled at a time; the others wait in their order. `None` for no limit. A watch
+    /// counts until it begins. Stays in force after [`Faults::none`].
+    pub fn capacity(&self, n_requests: impl Into<Option<usize>>) {
+        *self.state.slots() = n_requests.into().map(|n| Arc::new(Semaphore::new(n.max(1))));
+    }
+
     /// Refuses every request without this bearer token with 401.
     pub fn require_token(&self, token: &str) {
         self.change(|plan| plan.token = Some(token.to_owned()));
@@ -162,6 +176,13 @@ impl Faults {
 }
 
 impl Faults {
+    /// Waits for a slot of the requests that are handled at a time; `None` if these are not limited.
+    pub(crate) async fn slot(&self) -> Option<OwnedSemaphorePermit> {
+        let slots = self.state.slots().clone()?;
+        // The semaphore is never closed.
+        slots.acquire_owned().await.ok()
+    }
+
     /// Whether a token is required that these headers do not have.
     pub(crate) fn is_stranger(&self, headers: &HeaderMap) -> bool {
         let Some(token) = self.state.plan().token.clone() else { return false };
@@ -199,6 +220,9 @@ impl Faults {
             return (request_faults, watch_faults);
         }
         request_faults.latency = plan.latency;
+        if plan.recorded_latency {
+            request_faults.latency += recorded::latency_of(method, target);
+        }
         if !request_faults.latency.is_zero() {
             self.state.count("latency");
         }

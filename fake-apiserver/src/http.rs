@@ -41,6 +41,7 @@ async fn serve(
     let is_watch = parts.method == Method::GET && query.is_set("watch");
     let (request_faults, watch_faults) =
         api.faults.request_faults(parts.method.as_str(), &target, is_watch);
+    let slot = api.faults.slot().await;
     if !request_faults.latency.is_zero() {
         tokio::time::sleep(request_faults.latency).await;
     }
@@ -64,6 +65,7 @@ async fn serve(
             api.respond(call, watch_faults).await
         }
     };
+    drop(slot);
     let response = response.unwrap_or_else(|refusal| ApiResponse::refused(&refusal));
     let response = response.into_response();
     api.store.record(Request {

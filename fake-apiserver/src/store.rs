@@ -149,6 +149,11 @@ impl Store {
         self.lock().bindings.clone()
     }
 
+    /// Number of accepted Bindings.
+    pub fn n_bindings(&self) -> usize {
+        self.lock().bindings.len()
+    }
+
     /// The last 100,000 requests, oldest first.
     pub fn requests(&self) -> Vec<Request> {
         let requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);

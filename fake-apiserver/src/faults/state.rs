@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
 /// The faults in force with the counts of requests and faults, shared by all requests.
 pub(super) struct FaultState {
@@ -16,6 +16,8 @@ pub(super) struct FaultState {
     counts: Mutex<Counts>,
     /// Number of calls of [`Faults::cut_now`](super::Faults::cut_now).
     pub(super) cuts: watch::Sender<u64>,
+    /// Slots of requests that are handled at a time, if these are limited.
+    slots: Mutex<Option<Arc<Semaphore>>>,
 }
 
 /// Counts of requests and faults.
@@ -57,6 +59,7 @@ pub(crate) struct Plan {
     pub(super) refuse_with: u16,
     pub(super) lose_answer: f64,
     pub(super) latency: Duration,
+    pub(super) recorded_latency: bool,
     pub(super) token: Option<String>,
 }
 
@@ -80,6 +83,7 @@ pub(super) const QUIET: Plan = Plan {
     refuse_with: 0,
     lose_answer: 0.0,
     latency: Duration::ZERO,
+    recorded_latency: false,
     token: None,
 };
 
@@ -90,6 +94,7 @@ impl Default for FaultState {
             is_quiet: AtomicBool::new(true),
             counts: Mutex::default(),
             cuts: watch::Sender::new(0),
+            slots: Mutex::default(),
         }
     }
 }
@@ -101,6 +106,10 @@ impl FaultState {
 
     pub(super) fn counts(&self) -> MutexGuard<'_, Counts> {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn slots(&self) -> MutexGuard<'_, Option<Arc<Semaphore>>> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Counts a fault.

@@ -131,6 +131,27 @@ fn chunks_and_requests_can_be_slow() {
 }
 
 #[test]
+fn requests_take_as_long_as_recorded_and_wait_for_their_turn() {
+    let world = with_pods(1);
+    let faults = world.server.faults();
+    faults.recorded_latency(true);
+    let began = Instant::now();
+    assert_eq!(world.get(PODS).status, 200);
+    assert!(began.elapsed() >= Duration::from_millis(6));
+    faults.none();
+    faults.latency(SOON);
+    faults.capacity(1);
+    let began = Instant::now();
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| assert_eq!(world.get(PODS).status, 200));
+        }
+    });
+    assert!(began.elapsed() >= 3 * SOON, "one after another");
+    assert_eq!(faults.done()["latency"], 4);
+}
+
+#[test]
 fn requests_can_be_refused_before_they_are_carried_out() {
     let world = with_pods(2);
     let faults = world.server.faults();
