@@ -3,6 +3,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use berth_engine::{ClaimChange, Delta, ModelError, ObjectKey, ObjectKind, Pod, Snapshot};
 use berth_proto::{core_v1, meta_v1};
@@ -19,6 +20,10 @@ use crate::feed::{FeedSink, LONG_BATCH};
 
 /// Maximum number of changes in one generation.
 pub(super) const MAX_BATCH: usize = 1_024;
+
+/// Minimum time between two generations that are not full: what comes meanwhile is applied together, since a generation
+/// costs more than a change does. A change that comes alone is not delayed.
+const GATHERING: Duration = Duration::from_millis(4);
 
 /// Message from a watch. Messages of one kind are in order; kinds overtake each other, as they do at the API server.
 pub(super) enum Message {
@@ -93,7 +98,14 @@ impl Applier {
     /// Applies messages until every watch has ended. Blocks.
     pub(super) fn run(mut self, mut messages: mpsc::Receiver<Message>) {
         let mut received = Vec::with_capacity(MAX_BATCH);
+        let mut next = clock::now();
         while messages.blocking_recv_many(&mut received, MAX_BATCH) > 0 {
+            if received.len() < MAX_BATCH {
+                std::thread::sleep(next.saturating_duration_since(clock::now()));
+                let more = std::iter::from_fn(|| messages.try_recv().ok());
+                received.extend(more.take(MAX_BATCH - received.len()));
+            }
+            next = clock::now() + GATHERING;
             for message in received.drain(..) {
                 match message {
                     Message::Object { object, is_listed, is_anew } => {
