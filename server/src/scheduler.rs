@@ -26,6 +26,8 @@ mod attempt;
 mod run;
 mod ticket;
 mod bind;
+mod bind_limit;
+mod bind_slots;
 mod volumes;
 mod claims;
 mod report;
@@ -44,6 +46,7 @@ use crate::apiserver::leadership::Leadership;
 use crate::apiserver::lease::Candidate;
 use crate::feed::kube::Observer;
 use crate::service::State;
+use bind_slots::BindSlots;
 pub use options::{BindRate, SchedulerOptions};
 use shared::Shared;
 
@@ -75,8 +78,10 @@ impl Scheduler {
         };
         // A server has one scheduler; readiness would not report a second one.
         drop(state.leadership.set(leadership.clone()));
-        let (events, recorder) = EventWriter::start(client.clone(), &options.instance);
-        let shared = Shared::new(client, state, options, leadership, recorder);
+        let slots = BindSlots::new(options.bind_concurrency);
+        let (events, recorder) =
+            EventWriter::start(client.clone(), &options.instance, slots.waiting());
+        let shared = Shared::new(client, state, options, leadership, slots, recorder);
         let shared = Arc::new(shared);
         let (stopping, stop) = watch::channel(false);
         let running = run::run(shared.clone(), stop);

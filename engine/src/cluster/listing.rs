@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use berth_proto::core_v1;
+
 use super::Cluster;
 use super::change::Change;
 use super::recollection::Recollection;
@@ -23,6 +25,20 @@ impl Cluster {
         let writer = self.writer();
         let known = writer.known(key)?;
         Some((known.pod.clone(), known.is_assumed()))
+    }
+
+    /// The pod as it was compiled when a feed reported this version of it; `None` if it was not, has no version, or is on a
+    /// node.
+    pub fn as_reported(&self, pod: &core_v1::Pod) -> Option<Pod> {
+        let metadata = pod.metadata.as_ref()?;
+        let version = metadata.resource_version.parse().ok()?;
+        let namespace = if metadata.namespace.is_empty() { "default" } else { &metadata.namespace };
+        let (known, _) = self.pod_named(&PodKey::new(namespace, &metadata.name))?;
+        let is_it = known.is_reported()
+            && known.resource_version() == Some(version)
+            && known.uid() == metadata.uid
+            && known.node_name().is_none();
+        is_it.then_some(known)
     }
 
     /// The known pods for which `wanted` returns true, like [`Cluster::known_pods`].
@@ -84,7 +100,6 @@ impl Cluster {
 
 #[cfg(test)]
 mod tests {
-    use berth_proto::core_v1;
     use serde_json::json;
 
     use super::*;
@@ -109,6 +124,32 @@ mod tests {
         }))
         .unwrap();
         cluster.compile_reported_pod(&pod).unwrap()
+    }
+
+    #[test]
+    fn a_pod_is_compiled_once_for_each_version_that_is_reported() {
+        let cluster = Cluster::new();
+        let of = |version: &str, uid: &str, node: &str| -> core_v1::Pod {
+            serde_json::from_value(json!({
+                "metadata": {"name": "p", "namespace": "d", "uid": uid, "resourceVersion": version},
+                "spec": {"nodeName": node, "containers": [{"name": "c"}]},
+            }))
+            .unwrap()
+        };
+        let report = |pod: &core_v1::Pod| {
+            let pod = cluster.compile_reported_pod(pod).unwrap();
+            assert!(cluster.apply(vec![Delta::UpsertPod(pod)]).rejected.is_empty());
+        };
+        let waits = of("7", "u", "");
+        assert!(cluster.as_reported(&waits).is_none());
+        report(&waits);
+        assert!(cluster.as_reported(&waits).unwrap().reported().is_some());
+        for other in [of("6", "u", ""), of("7", "v", ""), of("", "u", "")] {
+            assert!(cluster.as_reported(&other).is_none());
+        }
+        let bound = of("8", "u", "n");
+        report(&bound);
+        assert!(cluster.as_reported(&bound).is_none());
     }
 
     #[test]

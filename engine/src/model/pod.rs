@@ -209,6 +209,11 @@ impl Pod {
         &self.0.uid
     }
 
+    /// `metadata.uid`, in memory once for all copies of the pod; empty when there is none.
+    pub fn shared_uid(&self) -> &Arc<str> {
+        &self.0.uid
+    }
+
     /// `spec.nodeName`, if set.
     pub fn node_name(&self) -> Option<&str> {
         self.0.node_name.as_deref()

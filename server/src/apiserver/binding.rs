@@ -1,5 +1,6 @@
 //! Binding: binds a pod to a node, finally. The API server decides: it accepts one Binding of a pod and no second.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Binding, ObjectReference, Pod};
@@ -16,11 +17,11 @@ use crate::telemetry::trace::outgoing;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PodName {
     /// Namespace.
-    pub namespace: String,
+    pub namespace: Arc<str>,
     /// Name.
-    pub name: String,
+    pub name: Arc<str>,
     /// `metadata.uid`, sent as a precondition; empty takes whatever pod has the name.
-    pub uid: String,
+    pub uid: Arc<str>,
 }
 
 /// Reason why a pod is not bound to its node.
@@ -132,9 +133,9 @@ async fn post(
 ) -> Result<(), CallFailure> {
     let binding = Binding {
         metadata: ObjectMeta {
-            namespace: Some(pod.namespace.clone()),
-            name: Some(pod.name.clone()),
-            uid: Some(pod.uid.clone()).filter(|uid| !uid.is_empty()),
+            namespace: Some(pod.namespace.to_string()),
+            name: Some(pod.name.to_string()),
+            uid: Some(pod.uid.to_string()).filter(|uid| !uid.is_empty()),
             ..ObjectMeta::default()
         },
         target: ObjectReference {

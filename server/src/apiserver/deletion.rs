@@ -37,7 +37,7 @@ async fn delete(
     pod: &PodName,
 ) -> Result<(), CallFailure> {
     let api: Api<Pod> = Api::namespaced(client.clone(), &pod.namespace);
-    let uid = Some(pod.uid.clone()).filter(|uid| !uid.is_empty());
+    let uid = Some(pod.uid.to_string()).filter(|uid| !uid.is_empty());
     let params =
         DeleteParams::default().preconditions(Preconditions { uid, ..Preconditions::default() });
     match repeated(mandate, || api.delete(&pod.name, &params)).await {

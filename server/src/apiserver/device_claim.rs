@@ -66,7 +66,7 @@ impl DeviceClaims<'_> {
         allocation: Option<&resource_v1::AllocationResult>,
         now: Time,
     ) -> Result<(), DeviceClaimError> {
-        let pod = (self.pod.name.as_str(), self.pod.uid.as_str());
+        let pod = (&*self.pod.name, &*self.pod.uid);
         self.change(claim, |known| {
             let Some(written) = reserved(known, pod, allocation, now)? else { return Ok(None) };
             let status = json(&written.status);
@@ -83,7 +83,7 @@ impl DeviceClaims<'_> {
     /// # Errors
     /// [`DeviceClaimError`].
     pub async fn unreserve(&self, claim: &str) -> Result<(), DeviceClaimError> {
-        let uid = self.pod.uid.as_str();
+        let uid = &*self.pod.uid;
         let changed = self.change(claim, |known| {
             let Some(written) = without_reservation(known, uid) else { return Ok(None) };
             let reserved_for = written.status.map(|status| status.reserved_for);
@@ -100,7 +100,7 @@ impl DeviceClaims<'_> {
     /// # Errors
     /// [`DeviceClaimError`].
     pub async fn deallocate(&self, claim: &str) -> Result<(), DeviceClaimError> {
-        let uid = self.pod.uid.as_str();
+        let uid = &*self.pod.uid;
         let changed = self.change(claim, |known| {
             let users = known.status.iter().flat_map(|status| &status.reserved_for);
             if users.into_iter().any(|consumer| consumer.uid != uid) || deallocated(known) == *known

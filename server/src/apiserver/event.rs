@@ -101,9 +101,9 @@ mod tests {
     #[test]
     fn texts_are_kube_schedulers() {
         let pod = |name: &str, uid: &str| PodName {
-            namespace: "shop".to_owned(),
-            name: name.to_owned(),
-            uid: uid.to_owned(),
+            namespace: "shop".into(),
+            name: name.into(),
+            uid: uid.into(),
         };
         let by: Arc<str> = "berth".into();
         let event = Event::scheduled(&pod("web", "u1"), "n1", &by);

@@ -1,10 +1,10 @@
-//! Event writer: writes events to the API server beside all other work. Events wait in a bounded queue; when it is full
-//! they are dropped, and counted (S-ERR-9).
+//! Event writer: writes events to the API server beside all other work, and slowly while more urgent requests wait.
+//! Events wait in a bounded queue; when it is full they are dropped, and counted (S-ERR-9).
 
 mod series;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -25,9 +25,9 @@ use crate::clock;
 use series::{Seen, SeriesTable};
 
 /// Number of events that may wait to be written.
-const MAX_WAITING: usize = 4_096;
-/// Number of events that are written at a time.
-const CONCURRENCY: usize = 8;
+const MAX_WAITING: usize = 16_384;
+/// Number of events that are written at a time while nothing more urgent waits; else it is one, half of the time.
+const CONCURRENCY: u32 = 8;
 /// Interval at which counts of repeated events are written.
 const SWEEP: Duration = Duration::from_secs(30);
 /// Time limit for the remaining events at the end.
@@ -62,13 +62,18 @@ pub struct EventWriter {
 }
 
 impl EventWriter {
-    /// Starts to write; `instance` is the readable name of this process.
+    /// Starts to write; `instance` is the readable name of this process, `n_urgent` the number of more urgent requests
+    /// to the API server that wait at present.
     #[must_use]
-    pub fn start(client: kube::Client, instance: &str) -> (EventWriter, Recorder) {
+    pub fn start(
+        client: kube::Client,
+        instance: &str,
+        n_urgent: Arc<AtomicUsize>,
+    ) -> (EventWriter, Recorder) {
         let (queue, events) = mpsc::channel(MAX_WAITING);
         let sink = Sink { client, instance: instance.into(), n_written: Arc::default() };
         let (stop, stopping) = watch::channel(false);
-        let task = tokio::spawn(write_all(sink, events, stopping));
+        let task = tokio::spawn(write_all(sink, events, n_urgent, stopping));
         (EventWriter { task, stop }, Recorder { queue, n_dropped: Arc::default() })
     }
 
@@ -88,10 +93,11 @@ impl Drop for EventWriter {
 async fn write_all(
     sink: Sink,
     mut events: mpsc::Receiver<Event>,
+    n_urgent: Arc<AtomicUsize>,
     mut stopping: watch::Receiver<bool>,
 ) {
     let mut table = SeriesTable::default();
-    let slots = Arc::new(Semaphore::new(CONCURRENCY));
+    let slots = Arc::new(Semaphore::new(CONCURRENCY as usize));
     let mut writes = JoinSet::new();
     let mut sweep = tokio::time::interval(SWEEP);
     loop {
@@ -109,10 +115,16 @@ async fn write_all(
             Some(_) = writes.join_next(), if !writes.is_empty() => continue,
         };
         for seen in due {
-            let Ok(slot) = slots.clone().acquire_owned().await else { return };
+            let yields = n_urgent.load(Ordering::Relaxed) > 0;
+            let share = if yields { CONCURRENCY } else { 1 };
+            let Ok(slot) = slots.clone().acquire_many_owned(share).await else { return };
             let sink = sink.clone();
             writes.spawn(async move {
+                let began = clock::now();
                 sink.write(&seen).await;
+                if yields {
+                    tokio::time::sleep(clock::now().saturating_duration_since(began)).await;
+                }
                 drop(slot);
             });
         }
@@ -172,7 +184,7 @@ impl Sink {
         let Event { regarding, related, is_warning, reason, action, note, reporter } = &*seen.event;
         EventObject {
             metadata: ObjectMeta {
-                namespace: Some(regarding.namespace.clone()),
+                namespace: Some(regarding.namespace.to_string()),
                 name: Some(seen.object_name()),
                 ..ObjectMeta::default()
             },
@@ -194,9 +206,9 @@ fn reference(pod: &PodName) -> ObjectReference {
     ObjectReference {
         api_version: Some("v1".to_owned()),
         kind: Some("Pod".to_owned()),
-        namespace: Some(pod.namespace.clone()),
-        name: Some(pod.name.clone()),
-        uid: Some(pod.uid.clone()),
+        namespace: Some(pod.namespace.to_string()),
+        name: Some(pod.name.to_string()),
+        uid: Some(pod.uid.to_string()),
         ..ObjectReference::default()
     }
 }

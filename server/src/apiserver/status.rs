@@ -1,6 +1,8 @@
 //! Status: patches of a pod's status by a scheduler, as strategic merge patches: other conditions stay unchanged.
 //! Rules: S-ERR-9, S-PRE-21, S-PRE-23.
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
 use berth_proto::{Time, core_v1};
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
@@ -10,6 +12,48 @@ use serde_json::{Value, json};
 use super::binding::PodName;
 use super::call::{CallFailure, repeated};
 use super::leadership::Mandate;
+
+/// What a pod's status says of its scheduling: all that has to be known of it to write what is new.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SchedulingStatus {
+    /// `nominatedNodeName`; empty for none.
+    pub nominated_node_name: Box<str>,
+    /// The condition `PodScheduled`.
+    scheduled: Option<Scheduled>,
+}
+
+/// The condition `PodScheduled`.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+struct Scheduled {
+    is_false: bool,
+    /// Digest of reason and message, which are as long as all else that is known of a waiting pod.
+    digest: u64,
+    last_transition_time: Option<Time>,
+    observed_generation: i64,
+}
+
+impl SchedulingStatus {
+    /// What `status` says.
+    #[must_use]
+    pub fn of(status: &core_v1::PodStatus) -> SchedulingStatus {
+        let scheduled = status.conditions.iter().find(|known| known.r#type == POD_SCHEDULED);
+        SchedulingStatus {
+            nominated_node_name: status.nominated_node_name.as_str().into(),
+            scheduled: scheduled.map(|condition| Scheduled {
+                is_false: condition.status == "False",
+                digest: digest(&condition.reason, &condition.message),
+                last_transition_time: condition.last_transition_time,
+                observed_generation: condition.observed_generation,
+            }),
+        }
+    }
+}
+
+fn digest(reason: &str, message: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (reason, message).hash(&mut hasher);
+    hasher.finish()
+}
 
 /// Reason why a pod is not scheduled (S-ERR-9).
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -61,15 +105,15 @@ pub struct Unscheduled<'a> {
 /// `now` is the wall clock in seconds since 1970: the condition's transition time, unless it was `False` before.
 #[must_use]
 pub fn unscheduled(
-    current: &core_v1::PodStatus,
+    current: &SchedulingStatus,
     found: Unscheduled<'_>,
     nominated: &NominatedNode,
     now: i64,
 ) -> Option<Value> {
     let mut status = serde_json::Map::new();
-    let known = current.conditions.iter().find(|known| known.r#type == POD_SCHEDULED);
+    let known = current.scheduled.as_ref();
     if known.is_none_or(|known| !states(known, found)) {
-        let since = known.filter(|known| known.status == "False");
+        let since = known.filter(|known| known.is_false);
         let since = since.and_then(|known| known.last_transition_time);
         let mut condition = json!({
             "type": POD_SCHEDULED,
@@ -88,17 +132,16 @@ pub fn unscheduled(
     (!status.is_empty()).then_some(Value::Object(status))
 }
 
-fn states(known: &core_v1::PodCondition, found: Unscheduled<'_>) -> bool {
-    known.status == "False"
-        && known.reason == found.reason.as_str()
-        && known.message == found.message
+fn states(known: &Scheduled, found: Unscheduled<'_>) -> bool {
+    known.is_false
+        && known.digest == digest(found.reason.as_str(), found.message)
         // 0: an API server that does not keep the field; the condition would be written again and again.
         && [0, found.generation].contains(&known.observed_generation)
 }
 
 /// The patch for the nomination of a pod; `None` if it is unchanged.
 #[must_use]
-pub fn nominated(current: &core_v1::PodStatus, nominated: &NominatedNode) -> Option<Value> {
+pub fn nominated(current: &SchedulingStatus, nominated: &NominatedNode) -> Option<Value> {
     let value = nomination(&current.nominated_node_name, nominated)?;
     Some(json!({ "nominatedNodeName": value }))
 }
@@ -180,7 +223,8 @@ mod tests {
 
     fn patch(current: &core_v1::PodStatus, message: &str, node: &NominatedNode) -> Option<Value> {
         let reason = UnscheduledReason::Unschedulable;
-        unscheduled(current, Unscheduled { reason, message, generation: 0 }, node, 120)
+        let current = SchedulingStatus::of(current);
+        unscheduled(&current, Unscheduled { reason, message, generation: 0 }, node, 120)
     }
 
     #[test]
@@ -198,7 +242,8 @@ mod tests {
         assert_eq!(patch(&status, "no room", &set), None);
         let cleared = patch(&status, "no room", &NominatedNode::Cleared).expect("a nomination");
         assert_eq!(cleared, json!({ "nominatedNodeName": null }));
-        assert_eq!(nominated(&status, &NominatedNode::Unchanged), None);
+        let current = SchedulingStatus::of(&status);
+        assert_eq!(nominated(&current, &NominatedNode::Unchanged), None);
     }
 
     #[test]
@@ -206,7 +251,8 @@ mod tests {
         let of = |current: &core_v1::PodStatus, generation| {
             let reason = UnscheduledReason::Unschedulable;
             let found = Unscheduled { reason, message: "no room", generation };
-            unscheduled(current, found, &NominatedNode::Unchanged, 120)
+            let current = SchedulingStatus::of(current);
+            unscheduled(&current, found, &NominatedNode::Unchanged, 120)
         };
         let mut status = core_v1::PodStatus {
             conditions: vec![condition("False", "Unschedulable", "no room")],

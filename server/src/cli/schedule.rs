@@ -66,8 +66,8 @@ pub struct ScheduleArgs {
     /// How often the Lease is renewed, or checked
     #[arg(long, env = "BERTH_LEADER_ELECT_RETRY_PERIOD", value_name = "DURATION", value_parser = duration::parse, default_value = "500ms")]
     pub leader_elect_retry_period: Duration,
-    /// Maximum number of concurrent bindings
-    #[arg(long, env = "BERTH_BIND_CONCURRENCY", value_name = "N", allow_negative_numbers = true, default_value = "64",
+    /// Maximum number of concurrent bindings; below it as many as keep the API server busy
+    #[arg(long, env = "BERTH_BIND_CONCURRENCY", value_name = "N", allow_negative_numbers = true, default_value = "512",
         value_parser = RangedU64ValueParser::<usize>::new().range(1..=10_000))]
     pub bind_concurrency: usize,
     /// Maximum number of bindings per second [default: as many as the API server takes]

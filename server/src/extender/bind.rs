@@ -106,7 +106,7 @@ async fn reserve_and_bind(
         let released = decider.release(ReleaseRequest { pod: key, token, nomination: false }).await;
         if let Err(error) = released {
             // Its time to live ends it.
-            tracing::debug!(%error, pod = pod.name, "a pod that was not bound keeps its room");
+            tracing::debug!(%error, pod = %pod.name, "a pod that was not bound keeps its room");
         }
     }
     Err(not_bound(&pod, &node, &error))
@@ -115,7 +115,7 @@ async fn reserve_and_bind(
 /// The pod, with its object, as a feed has reported it.
 fn known(state: &State, pod: &PodName) -> Option<(Pod, core_v1::Pod)> {
     let (known, _) = state.cluster.pod_named(&PodKey::new(&pod.namespace, &pod.name))?;
-    let object = known.reported().filter(|_| known.uid() == pod.uid)?;
+    let object = known.reported().filter(|_| known.uid() == &*pod.uid)?;
     Some((known, object))
 }
 
@@ -189,7 +189,10 @@ fn read(body: &[u8]) -> Result<Arguments, Failure> {
     if let Some((field, _)) = fields.iter().find(|(_, value)| value.is_empty()) {
         return Err(Failure::Invalid(format!("`{field}`: must be set")));
     }
-    Ok(Arguments { pod: PodName { namespace, name, uid }, node })
+    Ok(Arguments {
+        pod: PodName { namespace: namespace.into(), name: name.into(), uid: uid.into() },
+        node,
+    })
 }
 
 /// The request, `ExtenderBindingArgs`.
@@ -229,9 +232,9 @@ mod tests {
         let pod = state.cluster.compile_pod(&fixture::pod("p", "1", 0)).unwrap();
         extender.recent_pods.remember(&pod);
         let name = PodName {
-            namespace: pod.key().namespace.to_string(),
-            name: pod.key().name.to_string(),
-            uid: pod.uid().to_owned(),
+            namespace: pod.key().namespace.clone(),
+            name: pod.key().name.clone(),
+            uid: pod.uid().into(),
         };
         let late = Deadline(Some(clock::now()));
         assert!(matches!(

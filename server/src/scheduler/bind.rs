@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::attempt::{PodBindings, Rejection};
+use super::bind_limit::Ended;
 use super::claims::{self, ClaimError};
 use super::failures::Write;
 use super::pending::shown;
@@ -117,7 +118,7 @@ async fn send(
     is_unknown: bool,
 ) -> Option<Result<(), BindError>> {
     shared.await_rate().await;
-    let slot = shared.bind_slots.acquire().await;
+    let slot = shared.bind_slots.take().await;
     let pod = &ticket.pending().name;
     // Checked last: during the waits another instance may have become the leader.
     let outcome = if ticket.send() {
@@ -125,6 +126,7 @@ async fn send(
         let client = &shared.client;
         let outcome = binding::bind_once(client, ticket.mandate(), pod, node, is_unknown).await;
         record(shared, ticket, ExtensionPoint::Bind, outcome.is_ok(), began);
+        slot.ended(load_of(&outcome), clock::now().saturating_duration_since(began));
         Some(outcome)
     } else if is_unknown {
         settle(shared, ticket, node).await
@@ -146,6 +148,16 @@ async fn settle(shared: &Shared, ticket: &Ticket, node: &str) -> Option<Result<(
         // The feed knows the state.
         Err(_) if !ticket.is_under_way() => None,
         Err(failure) => Some(Err(BindError::Unreachable { reason: failure.to_string() })),
+    }
+}
+
+/// What the outcome says of the API server's load.
+fn load_of(outcome: &Result<(), BindError>) -> Ended {
+    match outcome {
+        Err(BindError::Refused { code: 429 | 500.., .. } | BindError::Unreachable { .. }) => {
+            Ended::Overloaded
+        }
+        Ok(()) | Err(_) => Ended::Answered,
     }
 }
 

@@ -95,7 +95,7 @@ pub(super) async fn clear_nominations(
     for key in keys {
         let _slot = shared.report_slots.acquire().await;
         let Some(pending) = shared.queue().find(key).cloned() else { continue };
-        if pending.status.nominated_node_name != *candidate.node {
+        if *pending.status.nominated_node_name != *candidate.node {
             continue;
         }
         let Some(patch) = status::nominated(&pending.status, &NominatedNode::Cleared) else {
@@ -121,8 +121,8 @@ fn generation(shared: &Shared, pod: &PodKey) -> i64 {
 
 fn named(victim: &Victim) -> PodName {
     PodName {
-        namespace: victim.pod.namespace.to_string(),
-        name: victim.pod.name.to_string(),
-        uid: victim.uid.to_string(),
+        namespace: victim.pod.namespace.clone(),
+        name: victim.pod.name.clone(),
+        uid: victim.uid.clone(),
     }
 }

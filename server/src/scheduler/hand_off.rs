@@ -26,7 +26,7 @@ pub(super) async fn nominate(shared: &Arc<Shared>, ticket: Ticket, node: Arc<str
         return ticket.retry();
     }
     let pending = ticket.latest();
-    if is_foreign(shared, &pending) && pending.status.nominated_node_name != *node {
+    if is_foreign(shared, &pending) && *pending.status.nominated_node_name != *node {
         return ticket.set_aside();
     }
     // Before the write, since the feed may be faster than the answer.
@@ -83,7 +83,7 @@ pub(super) fn expired(shared: &Shared, now: Instant) -> Vec<Batch> {
     let expired = shared.queue().expired(now);
     let names: Vec<_> = expired
         .iter()
-        .map(|popped| (popped.pending.key.clone(), popped.pending.name.uid.as_str().into()))
+        .map(|popped| (popped.pending.key.clone(), popped.pending.name.uid.clone()))
         .collect();
     if !names.is_empty() {
         shared.cluster().take_back(&names);

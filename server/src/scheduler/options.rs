@@ -19,7 +19,7 @@ pub struct SchedulerOptions {
     pub lease: Option<LeaseOptions>,
     /// Maximum number of pods in one call of the engine.
     pub max_batch: usize,
-    /// Maximum number of concurrent bindings.
+    /// Maximum number of concurrent bindings; below it the number adapts to what the API server takes.
     pub bind_concurrency: usize,
     /// Limit on the rate of bindings; `None` for as many as the API server accepts.
     pub bind_rate: Option<BindRate>,
@@ -53,7 +53,7 @@ impl Default for SchedulerOptions {
             hand_off: false,
             lease: None,
             max_batch: 1_024,
-            bind_concurrency: 64,
+            bind_concurrency: 512,
             bind_rate: None,
             volume_bind_timeout: Duration::from_secs(600),
             device_bind_timeout: Duration::from_secs(600),

@@ -9,6 +9,7 @@ use prost::Message as _;
 
 use super::group::{Group, GroupKeys};
 use crate::apiserver::binding::PodName;
+use crate::apiserver::status::SchedulingStatus;
 use crate::escape;
 
 /// A waiting pod. Shared by the queue and an attempt.
@@ -24,8 +25,8 @@ pub struct Pending {
     pub priority: i32,
     /// The pod in the engine's form; the error of a pod that the engine refuses.
     pub pod: Result<Pod, ModelError>,
-    /// Conditions and nomination of the pod, as last received; nothing else.
-    pub status: core_v1::PodStatus,
+    /// Condition and nomination of the pod, as last received.
+    pub status: SchedulingStatus,
     /// `metadata.generation`, 0 when absent: the version of the spec that is decided on.
     pub generation: i64,
     /// Whether `spec.schedulingGates` names any (S-Q-6).
@@ -50,21 +51,19 @@ impl Pending {
     ) -> Option<Pending> {
         let (metadata, spec) = (pod.metadata.as_ref()?, pod.spec.as_ref()?);
         let status = pod.status.as_ref();
-        let name = PodName {
-            namespace: metadata.namespace.clone(),
-            name: metadata.name.clone(),
-            uid: metadata.uid.clone(),
+        let compiled = compile(pod);
+        // The names of a waiting pod are in memory once.
+        let (key, uid) = match &compiled {
+            Ok(pod) => (pod.key().clone(), pod.shared_uid().clone()),
+            Err(_) => (PodKey::new(&metadata.namespace, &metadata.name), (*metadata.uid).into()),
         };
+        let name = PodName { namespace: key.namespace.clone(), name: key.name.clone(), uid };
         Some(Pending {
-            key: PodKey::new(&name.namespace, &name.name),
+            key,
             profile: profile_of(spec).into(),
             priority: spec.priority.unwrap_or(0),
-            pod: compile(pod),
-            status: core_v1::PodStatus {
-                conditions: status.map(|status| status.conditions.clone()).unwrap_or_default(),
-                nominated_node_name: nomination_of(pod).to_owned(),
-                ..core_v1::PodStatus::default()
-            },
+            pod: compiled,
+            status: status.map(SchedulingStatus::of).unwrap_or_default(),
             generation: metadata.generation,
             is_gated: !spec.scheduling_gates.is_empty(),
             is_terminating: metadata.deletion_timestamp.is_some(),
@@ -97,10 +96,6 @@ pub fn profile_of(spec: &core_v1::PodSpec) -> &str {
 /// Namespace and name of a pod, for logs.
 pub(super) fn shown(pending: &Pending) -> String {
     escape::printable(&pending.key.to_string()).into_owned()
-}
-
-fn nomination_of(pod: &core_v1::Pod) -> &str {
-    pod.status.as_ref().map_or("", |status| &status.nominated_node_name)
 }
 
 /// Digest of a spec. The maps of a spec are sorted, so equal specs have equal bytes.

@@ -168,7 +168,7 @@ impl Queue {
     /// The pod of that name and uid, if it is in the queue.
     #[must_use]
     pub fn get(&self, key: &PodKey, uid: &str) -> Option<&Arc<Pending>> {
-        self.pods.get(key).map(|entry| &entry.pending).filter(|pending| pending.name.uid == uid)
+        self.pods.get(key).map(|entry| &entry.pending).filter(|pending| *pending.name.uid == *uid)
     }
 
     /// The pod of that name, if it is in the queue.
@@ -341,7 +341,7 @@ impl Queue {
     /// Ends the attempt of a pod whose binding was not sent yet (S-PRE-23); returns `false` if there is none. The pod
     /// gets a backoff, and has to be released.
     pub fn cancel(&mut self, key: &PodKey, uid: &str, now: Instant) -> bool {
-        let Some(entry) = self.pods.get(key).filter(|entry| entry.pending.name.uid == uid) else {
+        let Some(entry) = self.pods.get(key).filter(|entry| *entry.pending.name.uid == *uid) else {
             return false;
         };
         let PodState::InFlight { number, stage: Stage::Placed, .. } = entry.state else {

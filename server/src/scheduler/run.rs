@@ -26,12 +26,14 @@ use crate::telemetry::AttemptResult;
 const MAX_UNDER_WAY: usize = 8_192;
 /// Time to live of the room of a pod that is being bound. Whatever becomes of the binding, the feed says so before.
 const BIND_TTL: Duration = Duration::from_secs(300);
-/// Interval at which the gauges are set, and the leadership is checked.
+/// Interval at which the leadership is checked.
 const TICK: Duration = Duration::from_millis(500);
+/// Minimum time between two settings of the gauges.
+const GAUGE_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Schedules until `stop`; returns whether all work under way ended.
 pub(super) async fn run(shared: Arc<Shared>, mut stop: watch::Receiver<bool>) -> bool {
-    let mut publisher = Publisher::new();
+    let (mut publisher, mut gauges_due) = (Publisher::new(), clock::now());
     let mut work = JoinSet::new();
     let mut term = Term::default();
     let mut leadership = shared.leadership.clone();
@@ -40,8 +42,11 @@ pub(super) async fn run(shared: Arc<Shared>, mut stop: watch::Receiver<bool>) ->
         while let Some(ended) = work.try_join_next() {
             log_panic(ended);
         }
-        publish(&shared, &mut publisher);
         let now = clock::now();
+        if gauges_due <= now {
+            publish(&shared, &mut publisher);
+            gauges_due = now + GAUGE_INTERVAL;
+        }
         shared.log_failures(now);
         let mut wake_at = now + TICK;
         if let Some(mandate) = term.mandate(&shared, now)
@@ -67,7 +72,8 @@ pub(super) async fn run(shared: Arc<Shared>, mut stop: watch::Receiver<bool>) ->
             () = leadership.changed() => {}
             // As if the node were no longer cordoned.
             Ok(()) = lifts.changed() => shared.note_changed(Changes::NODE_TAINTS),
-            Some(ended) = work.join_next() => log_panic(ended),
+            // Until then those that ended are taken out whenever the loop goes round.
+            Some(ended) = work.join_next(), if work.len() >= MAX_UNDER_WAY => log_panic(ended),
             _ = stop.wait_for(|&stop| stop) => break,
         }
     }
@@ -111,6 +117,7 @@ fn publish(shared: &Shared, publisher: &mut Publisher) {
     };
     publisher.publish(shared.counts(), counts, &tally);
     shared.counts().set_leading(shared.is_leading());
+    shared.counts().set_bind_limit(shared.bind_slots.limit());
     shared.counts().set_events_dropped(shared.events.n_dropped());
 }
 

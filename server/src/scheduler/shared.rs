@@ -10,6 +10,7 @@ use berth_proto::core_v1;
 use tokio::sync::{Notify, Semaphore};
 
 use super::assigned::Assigned;
+use super::bind_slots::BindSlots;
 use super::failures::{Failures, Write};
 use super::hints::Changes;
 use super::options::SchedulerOptions;
@@ -26,6 +27,9 @@ use crate::telemetry::ScheduleCounts;
 /// Maximum number of concurrent writes about pods that were not placed.
 const REPORT_CONCURRENCY: usize = 32;
 
+/// Uid of a pod that was nominated, and the node.
+pub(super) type HandedOff = (Arc<str>, Arc<str>);
+
 /// State of one scheduler.
 pub(super) struct Shared {
     pub(super) client: kube::Client,
@@ -35,8 +39,7 @@ pub(super) struct Shared {
     pub(super) events: Recorder,
     /// Wakes the loop after a change that it may act on.
     pub(super) wake: Notify,
-    /// Slots of bindings.
-    pub(super) bind_slots: Arc<Semaphore>,
+    pub(super) bind_slots: BindSlots,
     pub(super) report_slots: Semaphore,
     queue: Mutex<Queue>,
     bind_rate: Option<Mutex<TokenBucket>>,
@@ -44,7 +47,7 @@ pub(super) struct Shared {
     /// Pods that have a node, as the feed reported them.
     pub(super) assigned: Mutex<Assigned>,
     /// Nominations by this instance in the hand-off mode.
-    pub(super) handed: Mutex<HashMap<PodKey, (String, Arc<str>)>>,
+    pub(super) handed: Mutex<HashMap<PodKey, HandedOff>>,
     is_synced: AtomicBool,
     pods_listed: Mutex<Option<Instant>>,
 }
@@ -55,6 +58,7 @@ impl Shared {
         state: Arc<State>,
         options: SchedulerOptions,
         leadership: Leadership,
+        bind_slots: BindSlots,
         events: Recorder,
     ) -> Shared {
         let now = clock::now();
@@ -64,7 +68,7 @@ impl Shared {
             leadership,
             events,
             wake: Notify::new(),
-            bind_slots: Arc::new(Semaphore::new(options.bind_concurrency.max(1))),
+            bind_slots,
             report_slots: Semaphore::new(REPORT_CONCURRENCY),
             queue: Mutex::new(Queue::new(options.queue)),
             bind_rate: options.bind_rate.map(|rate| Mutex::new(TokenBucket::new(rate, now))),
@@ -85,11 +89,14 @@ impl Shared {
         &self.state.cluster
     }
 
-    /// Compiles a pod, with its object where that is written once the pod is assumed.
+    /// Compiles a pod, with its object where that is written once the pod is assumed. The feed has compiled most already.
     pub(super) fn compile(&self, pod: &core_v1::Pod) -> Result<Pod, ModelError> {
         match self.state.replicas {
             Some(_) => self.cluster().compile_kept_pod(pod),
-            None => self.cluster().compile_pod(pod),
+            None => match self.cluster().as_reported(pod) {
+                Some(pod) => Ok(pod),
+                None => self.cluster().compile_pod(pod),
+            },
         }
     }
 

@@ -56,6 +56,11 @@ const BINDS: Description = Description::counter(
     &["outcome"],
     "Bindings, by outcome: bound, bound_elsewhere, gone, refused, unknown.",
 );
+const BIND_LIMIT: Description = Description::gauge(
+    "berth_bind_concurrency_limit",
+    &[],
+    "Bindings that may be in flight at a time, as the API server's response times have it.",
+);
 const EVENTS_DROPPED: Description = Description::counter(
     "berth_events_dropped_total",
     &[],
@@ -104,6 +109,7 @@ pub struct ScheduleCounts {
     algorithm: Histogram,
     pod_attempts: Histogram,
     after_flush: Counter,
+    bind_limit: Gauge,
     events_dropped: Counter,
     binds: [Counter; 5],
     /// Histograms of the time since ready, by number of attempts.
@@ -137,6 +143,7 @@ impl ScheduleCounts {
         &INCOMING_PODS,
         &UNSCHEDULABLE_PODS,
         &BINDS,
+        &BIND_LIMIT,
         &EVENTS_DROPPED,
         &LEADER,
     ];
@@ -153,6 +160,7 @@ impl ScheduleCounts {
             algorithm: registry.histogram(&ALGORITHM_DURATION, &[]),
             pod_attempts: registry.histogram(&POD_ATTEMPTS, &[]),
             after_flush: registry.counter(&AFTER_FLUSH, &[]),
+            bind_limit: registry.gauge(&BIND_LIMIT, &[]),
             events_dropped: registry.counter(&EVENTS_DROPPED, &[]),
             binds: ["bound", "bound_elsewhere", "gone", "refused", "unknown"].map(bound),
             since_ready: Default::default(),
@@ -223,6 +231,11 @@ impl ScheduleCounts {
     /// Sets whether this instance is the leader.
     pub fn set_leading(&self, is_leading: bool) {
         self.leader.set(if is_leading { 1.0 } else { 0.0 });
+    }
+
+    /// Sets how many bindings may be in flight at a time.
+    pub fn set_bind_limit(&self, n: usize) {
+        self.bind_limit.set(count(n));
     }
 
     /// Sets the number of events dropped since the start.

@@ -133,9 +133,9 @@ mod tests {
 
     fn event(name: &str) -> Event {
         let pod = PodName {
-            namespace: "shop".to_owned(),
-            name: name.to_owned(),
-            uid: format!("uid of {name}"),
+            namespace: "shop".into(),
+            name: name.into(),
+            uid: format!("uid of {name}").into(),
         };
         Event::failed_scheduling(&pod, "0/0 nodes are available:", &"berth".into())
     }

@@ -100,7 +100,7 @@ struct Story {
     queue: Queue,
     now: Instant,
     /// Known pods with their uid.
-    known: BTreeMap<PodKey, String>,
+    known: BTreeMap<PodKey, Arc<str>>,
     in_flight: Vec<Popped>,
     /// Pods in flight that are assumed, and whether something was sent.
     placed: BTreeMap<PodKey, bool>,

@@ -5,7 +5,7 @@ use berth_server::apiserver::binding::{BindError, PodName, bind};
 use berth_server::apiserver::deletion::evict;
 use berth_server::apiserver::leadership::Mandate;
 use berth_server::apiserver::status::{
-    NominatedNode, disruption_target, is_gone, nominated, patch_status,
+    NominatedNode, SchedulingStatus, disruption_target, is_gone, nominated, patch_status,
 };
 use serde_json::json;
 
@@ -13,9 +13,9 @@ use crate::schedule::world::{World, text};
 
 fn named(pod: &serde_json::Value) -> PodName {
     PodName {
-        namespace: "default".to_owned(),
-        name: text(&pod["metadata"]["name"]),
-        uid: text(&pod["metadata"]["uid"]),
+        namespace: "default".into(),
+        name: text(&pod["metadata"]["name"]).into(),
+        uid: text(&pod["metadata"]["uid"]).into(),
     }
 }
 
@@ -49,9 +49,9 @@ async fn a_lost_answer_is_looked_up() {
 #[tokio::test(flavor = "multi_thread")]
 async fn pods_that_cannot_be_bound_say_why() {
     let (world, client) = world_and_client().await;
-    let gone = PodName { name: "nobody".to_owned(), ..named(&world.pod("web", "1")) };
+    let gone = PodName { name: "nobody".into(), ..named(&world.pod("web", "1")) };
     assert_eq!(bind(&client, &gone, "n1").await, Err(BindError::Gone));
-    let former = PodName { uid: "another".to_owned(), ..named(&world.get("web")) };
+    let former = PodName { uid: "another".into(), ..named(&world.get("web")) };
     assert_eq!(bind(&client, &former, "n1").await, Err(BindError::Gone));
     let gates = json!({"schedulingGates": [{"name": "example.com/wait"}]});
     let gated = named(&world.pod_with("gated", "1", gates, json!({})));
@@ -72,7 +72,7 @@ async fn an_eviction_is_marked_first_and_never_hits_a_successor() {
     world.api.store().set_auto_kubelet(false);
     let victim = named(&world.pod_with("victim", "1", json!({"nodeName": "n1"}), json!({})));
     let mark = disruption_target("berth", 1, 0);
-    let former = PodName { uid: "another".to_owned(), ..victim.clone() };
+    let former = PodName { uid: "another".into(), ..victim.clone() };
     assert_eq!(
         evict(&client, &Mandate::unlimited(), &former, &mark).await,
         Ok(()),
@@ -86,7 +86,7 @@ async fn an_eviction_is_marked_first_and_never_hits_a_successor() {
     let metadata = world.get("victim")["metadata"].clone();
     assert!(!metadata["deletionTimestamp"].is_null());
     assert_eq!(metadata["deletionGracePeriodSeconds"], 30, "the pod's own");
-    let nobody = PodName { name: "nobody".to_owned(), ..victim };
+    let nobody = PodName { name: "nobody".into(), ..victim };
     assert_eq!(evict(&client, &Mandate::unlimited(), &nobody, &mark).await, Ok(()));
 }
 
@@ -95,8 +95,8 @@ async fn a_status_is_merged_and_kept_from_a_successor() {
     let (world, client) = world_and_client().await;
     let web = named(&world.pod("web", "1"));
     let set = NominatedNode::Set("n1".to_owned());
-    let patch = nominated(&core_v1::PodStatus::default(), &set).expect("a change");
-    let former = PodName { uid: "another".to_owned(), ..web.clone() };
+    let patch = nominated(&SchedulingStatus::default(), &set).expect("a change");
+    let former = PodName { uid: "another".into(), ..web.clone() };
     let failure = patch_status(&client, &Mandate::unlimited(), &former, &patch)
         .await
         .expect_err("another pod");
@@ -104,7 +104,8 @@ async fn a_status_is_merged_and_kept_from_a_successor() {
     patch_status(&client, &Mandate::unlimited(), &web, &patch).await.expect("the pod");
     assert_eq!(world.get("web")["status"]["nominatedNodeName"], "n1");
     let status = core_v1::PodStatus { nominated_node_name: "n1".to_owned(), ..Default::default() };
-    let patch = nominated(&status, &NominatedNode::Cleared).expect("a change");
+    let patch =
+        nominated(&SchedulingStatus::of(&status), &NominatedNode::Cleared).expect("a change");
     patch_status(&client, &Mandate::unlimited(), &web, &patch).await.expect("the pod");
     assert_eq!(text(&world.get("web")["status"]["nominatedNodeName"]), "");
 }
