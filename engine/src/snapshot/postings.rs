@@ -1,72 +1,180 @@
-//! Postings: the rows where a thing occurs, with the number of occurrences. Updated in a step or two for each pod
-//! delta.
+//! Postings: the rows where a thing occurs, with the number of occurrences. Updated in one step for each pod delta.
+
+use std::sync::Arc;
 
 use imbl::OrdMap;
 
 use crate::rows::NodeRow;
 
+/// Number of changes that are noted before they are entered.
+const MAX_RECENT: usize = 256;
+
 /// Counts by thing and row. A copy costs a few pointers.
+///
+/// A change of `counts` copies the path to it, with a counted pointer for each branch beside the path. So changes are
+/// noted in plain memory, and entered many at a time: they share most of their paths.
 #[derive(Clone, Debug)]
 pub(crate) struct Postings<K: Ord + Clone> {
     counts: OrdMap<(K, NodeRow), u32>,
-    /// The number of rows of each thing.
-    n_rows: OrdMap<K, u32>,
+    /// Changes that are not in `counts` yet, by thing and row; fewer than [`MAX_RECENT`], none of them zero.
+    recent: Arc<Vec<Change<K>>>,
+    /// Number of occurrences of all things.
+    n: u64,
 }
+
+/// Where a count is to change, and by how much.
+type Change<K> = ((K, NodeRow), i32);
 
 impl<K: Ord + Clone> Default for Postings<K> {
     fn default() -> Postings<K> {
-        Postings { counts: OrdMap::default(), n_rows: OrdMap::default() }
+        Postings { counts: OrdMap::default(), recent: Arc::default(), n: 0 }
     }
 }
 
 impl<K: Ord + Copy> Postings<K> {
     /// Adds an occurrence on a row; returns whether it is the first on any row.
     pub(crate) fn add(&mut self, thing: K, row: NodeRow) -> bool {
-        // Most often the row has no occurrence yet: then this is the only lookup.
-        if let Some(count) = self.counts.insert((thing, row), 1) {
-            self.counts.insert((thing, row), count + 1);
-            return false;
-        }
-        let n_rows = self.n_rows.entry(thing).or_insert(0);
-        *n_rows += 1;
-        *n_rows == 1
+        let is_first = !self.occurs(thing);
+        self.n += 1;
+        self.note((thing, row), 1);
+        is_first
     }
 
     /// Removes an occurrence on a row, which must exist; returns whether it was the last on any row.
     pub(crate) fn remove(&mut self, thing: K, row: NodeRow) -> bool {
-        let Some(count) = self.counts.get_mut(&(thing, row)) else {
+        if self.count_at((thing, row)) == 0 {
             debug_assert!(false, "what was never added");
             return false;
-        };
-        *count -= 1;
-        if *count > 0 {
-            return false;
         }
-        self.counts.remove(&(thing, row));
-        let Some(n_rows) = self.n_rows.get_mut(&thing) else {
-            return true;
-        };
-        *n_rows -= 1;
-        if *n_rows > 0 {
-            return false;
-        }
-        self.n_rows.remove(&thing);
-        true
+        self.n -= 1;
+        self.note((thing, row), -1);
+        !self.occurs(thing)
     }
 
-    /// The rows where the thing occurs, with the number of occurrences.
+    /// The rows where the thing occurs, with the number of occurrences, by row.
     pub(crate) fn rows_of(&self, thing: K) -> impl Iterator<Item = (NodeRow, u32)> + '_ {
-        let rows = self.counts.range((thing, NodeRow::FIRST)..);
-        rows.take_while(move |((of, _), _)| *of == thing).map(|((_, row), count)| (*row, *count))
+        let counts = self.counts.range((thing, NodeRow::FIRST)..);
+        let counts = counts.take_while(move |((of, _), _)| *of == thing);
+        let counts = counts.map(|((_, row), count)| (*row, *count));
+        Rows { counts, ahead: None, recent: self.recent_of(thing) }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.counts.is_empty()
+        self.n == 0
+    }
+
+    fn occurs(&self, thing: K) -> bool {
+        let recent = self.recent_of(thing);
+        if recent.iter().any(|(_, by)| *by > 0) {
+            return true;
+        }
+        match self.counts.get_next(&(thing, NodeRow::FIRST)) {
+            Some(((of, _), _)) if *of != thing => false,
+            Some(_) => recent.is_empty() || self.rows_of(thing).next().is_some(),
+            None => false,
+        }
+    }
+
+    /// The noted changes of a thing.
+    fn recent_of(&self, thing: K) -> &[Change<K>] {
+        let from = self.recent.partition_point(|((of, _), _)| *of < thing);
+        let recent = &self.recent[from..];
+        &recent[..recent.partition_point(|((of, _), _)| *of == thing)]
+    }
+
+    fn count_at(&self, at: (K, NodeRow)) -> u32 {
+        let noted = self.recent.binary_search_by_key(&at, |(at, _)| *at);
+        let by = noted.map_or(0, |index| self.recent[index].1);
+        self.counts.get(&at).copied().unwrap_or_default().saturating_add_signed(by)
+    }
+
+    fn note(&mut self, at: (K, NodeRow), by: i32) {
+        if Arc::get_mut(&mut self.recent).is_none() {
+            let mut copy = Vec::with_capacity(self.recent.len() + 1);
+            copy.extend_from_slice(&self.recent);
+            self.recent = Arc::new(copy);
+        }
+        let recent = Arc::make_mut(&mut self.recent);
+        match recent.binary_search_by_key(&at, |(at, _)| *at) {
+            Ok(index) => {
+                recent[index].1 += by;
+                if recent[index].1 == 0 {
+                    recent.remove(index);
+                }
+            }
+            Err(index) => recent.insert(index, (at, by)),
+        }
+        if recent.len() == MAX_RECENT {
+            let changes = std::mem::take(recent);
+            self.enter(&changes);
+        }
+    }
+
+    fn enter(&mut self, changes: &[Change<K>]) {
+        for (at, by) in changes {
+            match self.counts.get_mut(at) {
+                Some(count) => {
+                    *count = count.saturating_add_signed(*by);
+                    if *count == 0 {
+                        self.counts.remove(at);
+                    }
+                }
+                None => drop(self.counts.insert(*at, by.unsigned_abs())),
+            }
+        }
+    }
+}
+
+/// The rows of a thing: those that are entered, with the changes that are noted.
+struct Rows<'a, K, I> {
+    counts: I,
+    /// The next of `counts`, if it is known.
+    ahead: Option<(NodeRow, u32)>,
+    recent: &'a [Change<K>],
+}
+
+impl<K, I: Iterator<Item = (NodeRow, u32)>> Iterator for Rows<'_, K, I> {
+    type Item = (NodeRow, u32);
+
+    #[inline]
+    fn next(&mut self) -> Option<(NodeRow, u32)> {
+        loop {
+            let entered = self.ahead.take().or_else(|| self.counts.next());
+            let [((_, noted), by), recent @ ..] = self.recent else { return entered };
+            let count = match entered {
+                Some((row, _)) if row < *noted => return entered,
+                Some((row, count)) if row == *noted => count,
+                later => {
+                    self.ahead = later;
+                    0
+                }
+            };
+            self.recent = recent;
+            let count = count.saturating_add_signed(*by);
+            if count > 0 {
+                return Some((*noted, count));
+            }
+        }
+    }
+
+    /// As many calls of `next` as there are noted changes to come by; the rows after the last of them are passed on.
+    fn fold<B, F: FnMut(B, (NodeRow, u32)) -> B>(mut self, init: B, mut with: F) -> B {
+        let mut made = init;
+        while !self.recent.is_empty() {
+            let Some(row) = self.next() else { return made };
+            made = with(made, row);
+        }
+        made = self.ahead.take().into_iter().fold(made, &mut with);
+        self.counts.fold(made, with)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -81,5 +189,54 @@ mod tests {
         assert!(postings.remove(7, here));
         assert_eq!(postings.rows_of(7).count(), 0);
         assert!(!postings.is_empty() && postings.remove(8, here) && postings.is_empty());
+    }
+
+    proptest! {
+        /// Enough changes that they are entered many times; an earlier copy stays as it was.
+        #[test]
+        fn counts_are_those_of_a_plain_map(
+            changes in prop::collection::vec((0_u32..6, 0_usize..90, any::<bool>()), 0..1_500),
+        ) {
+            let mut postings: Postings<u32> = Postings::default();
+            let mut plain: BTreeMap<(u32, NodeRow), u32> = BTreeMap::new();
+            let all = |postings: &Postings<u32>| -> BTreeMap<(u32, NodeRow), u32> {
+                let mut all = BTreeMap::new();
+                for thing in 0..6 {
+                    let mut rows = postings.rows_of(thing);
+                    let stepped: Vec<_> = std::iter::from_fn(|| rows.next()).collect();
+                    let mut at_once = Vec::new();
+                    postings.rows_of(thing).for_each(|row| at_once.push(row));
+                    assert_eq!(at_once, stepped);
+                    all.extend(stepped.into_iter().map(|(row, n)| ((thing, row), n)));
+                }
+                all
+            };
+            let mut earlier = Vec::new();
+            for (step, (thing, row, comes)) in changes.into_iter().enumerate() {
+                let at = (thing, NodeRow::new(row / 16, row % 16));
+                let of_thing = |plain: &BTreeMap<(u32, NodeRow), u32>| {
+                    plain.keys().filter(|(of, _)| *of == thing).count()
+                };
+                if comes {
+                    let is_first = of_thing(&plain) == 0;
+                    *plain.entry(at).or_default() += 1;
+                    prop_assert_eq!(postings.add(thing, at.1), is_first);
+                } else if let Some(count) = plain.get_mut(&at) {
+                    *count -= 1;
+                    if *count == 0 {
+                        plain.remove(&at);
+                    }
+                    prop_assert_eq!(postings.remove(thing, at.1), of_thing(&plain) == 0);
+                }
+                prop_assert_eq!(postings.is_empty(), plain.is_empty());
+                if step % 300 == 0 {
+                    earlier.push((postings.clone(), plain.clone()));
+                }
+            }
+            earlier.push((postings, plain));
+            for (postings, plain) in earlier {
+                prop_assert_eq!(all(&postings), plain);
+            }
+        }
     }
 }
