@@ -157,7 +157,7 @@ impl<K, I: Iterator<Item = (NodeRow, u32)>> Iterator for Rows<'_, K, I> {
         }
     }
 
-    /// As many calls of `next` as there are noted changes to come by; the rows after the last of them are passed on.
+    /// Calls `next` until every noted change is used; the rows that remain are folded by `counts` itself, which is faster.
     fn fold<B, F: FnMut(B, (NodeRow, u32)) -> B>(mut self, init: B, mut with: F) -> B {
         let mut made = init;
         while !self.recent.is_empty() {

@@ -13,7 +13,7 @@ use super::binding::PodName;
 use super::call::{CallFailure, repeated};
 use super::leadership::Mandate;
 
-/// What a pod's status says of its scheduling: all that has to be known of it to write what is new.
+/// The nomination and the condition `PodScheduled` of a pod: a patch of them is made by comparison with these.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SchedulingStatus {
     /// `nominatedNodeName`; empty for none.
@@ -33,7 +33,7 @@ struct Scheduled {
 }
 
 impl SchedulingStatus {
-    /// What `status` says.
+    /// Takes them from a pod's status.
     #[must_use]
     pub fn of(status: &core_v1::PodStatus) -> SchedulingStatus {
         let scheduled = status.conditions.iter().find(|known| known.r#type == POD_SCHEDULED);

@@ -151,7 +151,7 @@ async fn settle(shared: &Shared, ticket: &Ticket, node: &str) -> Option<Result<(
     }
 }
 
-/// What the outcome says of the API server's load.
+/// Whether the outcome of a Binding shows an API server that is overloaded.
 fn load_of(outcome: &Result<(), BindError>) -> Ended {
     match outcome {
         Err(BindError::Refused { code: 429 | 500.., .. } | BindError::Unreachable { .. }) => {

@@ -26,7 +26,7 @@ pub(super) struct BindLimit {
     /// Time of a binding that does not wait.
     base: Option<Duration>,
     sample: Sample,
-    /// What the sample in hand is for.
+    /// Use of the next complete sample: to set the limit, to be dropped, or to become `base`.
     phase: Phase,
     probed: Instant,
 }

@@ -68,7 +68,7 @@ impl BindSlots {
             self.free.add_permits(limit - sizing.n_slots);
             sizing.n_slots = limit;
         } else {
-            // Those that are taken go when they come back.
+            // Slots that are taken end when they are given back.
             sizing.n_slots -= self.free.forget_permits(sizing.n_slots - limit);
         }
     }
@@ -133,7 +133,7 @@ mod tests {
             taken.push(slots.take().await);
         }
         assert_eq!((slots.n_waiting.load(Ordering::Relaxed), n_free(&slots)), (0, 0));
-        // Those that are taken go when they come back.
+        // Slots that are taken end when they are given back.
         taken[0].ended(Ended::Overloaded, Duration::ZERO);
         let halved = slots.limit();
         assert_eq!(halved, first / 2);
