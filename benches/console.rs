@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use berth_benches::process::Process;
 use berth_benches::served::{Failure, load, median, start_of};
 use berth_benches::{N_NODES, Workload, existing};
 use berth_client::Client;
@@ -194,18 +195,11 @@ async fn beside(server: &Server, client: &Client, spec: &LoadSpec) -> Result<(f6
 
 /// This process's share of a core during a load, and the load's p99 in µs.
 async fn taken(client: &Client, spec: &LoadSpec) -> Result<(f64, f64), Failure> {
-    let (began, before) = (Instant::now(), cpu_time()?);
+    let (began, before) = (Instant::now(), Process::own().processor_time()?);
     let report = load(client, spec.clone()).await?;
-    let share = (cpu_time()? - before).as_secs_f64() / began.elapsed().as_secs_f64();
+    let share =
+        (Process::own().processor_time()? - before).as_secs_f64() / began.elapsed().as_secs_f64();
     Ok((share, report.latency.p99_us))
-}
-
-/// Time that this process was on cores.
-fn cpu_time() -> Result<Duration, Failure> {
-    let stat = std::fs::read_to_string("/proc/self/stat")?;
-    let fields = stat.rsplit(") ").next().unwrap_or_default();
-    let ticks = fields.split(' ').skip(11).take(2).map(str::parse::<u64>);
-    Ok(Duration::from_millis(10 * ticks.sum::<Result<u64, _>>()?))
 }
 
 /// Changes that arrive without an end.

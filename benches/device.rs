@@ -19,6 +19,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use berth_benches::process::Process;
 use berth_benches::trial::device::DeviceTrial;
 use berth_benches::trial::device::PodTimes;
 use berth_benches::trial::{N_TIMED, N_WARM_UP, percentile};
@@ -128,24 +129,17 @@ fn microseconds(time: Duration) -> f64 {
 /// How much the process grows by the slices of 5,000 nodes.
 fn memory() -> String {
     let cluster = Cluster::new();
-    let before = resident_bytes();
+    let before = Process::own().resident_bytes();
     let compile = |i| cluster.compile_object(&slice(i));
     let objects: Result<Vec<_>, _> = (0..N_NODES).map(compile).collect();
     let Ok(objects) = objects else { return "the slices are refused".to_owned() };
     cluster.replace(ClusterState { objects, ..ClusterState::default() });
-    match (before, resident_bytes()) {
-        (Some(before), Some(after)) => {
+    match (before, Process::own().resident_bytes()) {
+        (Ok(before), Ok(after)) => {
             let grown = after.saturating_sub(before) as f64 / 1e6;
             format!("40,000 devices in 5,000 slices: {grown:.1} MB")
         }
         _ => "40,000 devices in 5,000 slices: this system does not tell a process's memory"
             .to_owned(),
     }
-}
-
-/// Resident memory of this process.
-fn resident_bytes() -> Option<u64> {
-    const PAGE_BYTES: u64 = 4096;
-    let statm = std::fs::read_to_string("/proc/self/statm").ok()?;
-    Some(statm.split(' ').nth(1)?.parse::<u64>().ok()? * PAGE_BYTES)
 }

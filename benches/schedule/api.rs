@@ -1,5 +1,6 @@
 //! [`Api`]: the fake API server with a cluster, on a runtime of its own, and waits for what schedulers make of it.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
@@ -11,7 +12,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
-use super::{PATIENCE, SCHEDULER};
+use super::{PATIENCE, SCHEDULER, real};
 
 pub(crate) struct Api {
     server: FakeApiServer,
@@ -77,12 +78,12 @@ impl Api {
         Ok(began.elapsed())
     }
 
-    /// Waits until a second passes without a request other than those for leases.
+    /// Waits until a second passes without a write other than those of leases.
     pub(crate) fn quiet(&self) {
-        let mut n = self.requests().len();
+        let mut n = self.writes().len();
         loop {
             std::thread::sleep(Duration::from_secs(1));
-            let now = self.requests().len();
+            let now = self.writes().len();
             if now == n {
                 return;
             }
@@ -90,8 +91,17 @@ impl Api {
         }
     }
 
-    /// The writes so far, as `METHOD KIND`: the last segment of the path that is no name.
-    pub(crate) fn requests(&self) -> Vec<String> {
+    /// The writes so far by kind, divided by a number of pods.
+    pub(crate) fn writes_for_each(&self, n_pods: usize) -> BTreeMap<String, f64> {
+        let mut n_writes: BTreeMap<String, usize> = BTreeMap::new();
+        for kind in self.writes() {
+            *n_writes.entry(kind).or_default() += 1;
+        }
+        n_writes.into_iter().map(|(kind, n)| (kind, real(n) / real(n_pods))).collect()
+    }
+
+    /// The writes so far other than those of leases, each as its method and the first of these words in its path.
+    fn writes(&self) -> Vec<String> {
         let requests = self.server.store().requests().into_iter();
         let writes = requests.filter(|it| it.method != "GET" && !it.target.contains("/leases"));
         let kinds = writes.map(|it| {
@@ -102,6 +112,12 @@ impl Api {
         });
         kinds.collect()
     }
+}
+
+/// Numbers by kind, in words.
+pub(crate) fn listed(n_writes: &BTreeMap<String, f64>) -> String {
+    let each = n_writes.iter().map(|(kind, n)| format!("{kind} {n:.2}"));
+    each.collect::<Vec<_>>().join(", ")
 }
 
 /// A pod with one container that requests processors only; on `node` unless that is empty.

@@ -1,15 +1,11 @@
-//! [`Child`]: this program again, in another role, and what that process uses.
+//! [`Child`]: this program again, in another role.
 
 use std::io::Write as _;
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use anyhow::Context as _;
+use berth_benches::process::Process;
 use berth_fake_apiserver::FakeApiServer;
-
-/// Length of a tick in `/proc/PID/stat`.
-const TICK: Duration = Duration::from_millis(10);
 
 /// A running process, which is killed when dropped.
 pub(crate) struct Child {
@@ -31,25 +27,9 @@ impl Child {
         Ok(Child { process, _folder: folder })
     }
 
-    /// Processor time so far.
-    pub(crate) fn cpu(&self) -> anyhow::Result<Duration> {
-        let stat = std::fs::read_to_string(self.file("stat"))?;
-        // The name, in parentheses, may contain spaces.
-        let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
-        let ticks = fields.skip(11).take(2).map(str::parse::<u32>);
-        Ok(TICK * ticks.sum::<Result<u32, _>>()?)
-    }
-
-    /// Maximum of its resident memory so far, in MiB.
-    pub(crate) fn peak_mib(&self) -> anyhow::Result<u64> {
-        let status = std::fs::read_to_string(self.file("status"))?;
-        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-        let kib = peak.and_then(|line| line.split_whitespace().next()).context("no VmHWM")?;
-        Ok(kib.parse::<u64>()? / 1_024)
-    }
-
-    fn file(&self, name: &str) -> PathBuf {
-        PathBuf::from(format!("/proc/{}/{name}", self.process.id()))
+    /// What the process uses.
+    pub(crate) fn usage(&self) -> Process {
+        Process::of(self.process.id())
     }
 }
 

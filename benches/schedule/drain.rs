@@ -9,7 +9,7 @@ use berth_benches::workload::{N_NODES, Workload, cluster, incoming};
 use berth_engine::{Outcome, PlaceRequest, Policy, TieBreak};
 use berth_proto::core_v1;
 
-use super::api::Api;
+use super::api::{Api, listed};
 use super::child::Child;
 use super::{real, say};
 
@@ -21,14 +21,14 @@ const CAPACITY: usize = 8;
 /// Share of the bare client's bindings a second, processor time a pod, and requests a pod.
 const BUDGETS: (f64, Duration, f64) = (0.95, Duration::from_micros(120), 2.0);
 
-/// What was measured while the pods were bound.
+/// A drain as measured: rate, costs and requests of the process that bound the pods.
 struct Drained {
     /// Bound pods a second.
     rate: f64,
     /// Processor time of the other process for each pod.
     cpu: Duration,
     peak_mib: u64,
-    /// Requests for each pod, by kind.
+    /// Writes to the API server for each pod, by kind.
     requests: BTreeMap<String, f64>,
 }
 
@@ -54,7 +54,6 @@ fn measure_one(workload: Workload) -> anyhow::Result<()> {
     let berth = drained("scheduler", workload, &pods, "")?;
     let share = berth.rate / client.rate;
     let n_requests: f64 = berth.requests.values().sum();
-    let kinds = berth.requests.iter().map(|(kind, n)| format!("{kind} {n:.2}"));
     let is_met = share >= BUDGETS.0 && berth.cpu <= BUDGETS.1 && n_requests <= BUDGETS.2 + 0.01;
     say(&format!(
         "drain {}: {} pods, {:.0} pods/s, {:.1} % of a bare client's {:.0} (>= {:.0}), {} us of processor a pod \
@@ -69,7 +68,7 @@ fn measure_one(workload: Workload) -> anyhow::Result<()> {
         BUDGETS.1.as_micros(),
         client.cpu.as_micros(),
         BUDGETS.2,
-        kinds.collect::<Vec<_>>().join(", "),
+        listed(&berth.requests),
         berth.peak_mib,
         if is_met { "met" } else { "NOT met" },
     ))
@@ -108,20 +107,17 @@ fn drained(
     api.server().faults().capacity(CAPACITY);
     let child = Child::start(role, api.server(), input)?;
     api.bound(1)?;
-    let (began, n_before, cpu_before) = (Instant::now(), api.n_bound(), child.cpu()?);
+    let (began, n_before, cpu_before) =
+        (Instant::now(), api.n_bound(), child.usage().processor_time()?);
     api.bound(pods.len())?;
-    let (elapsed, cpu) = (began.elapsed(), child.cpu()?.saturating_sub(cpu_before));
+    let (elapsed, cpu) =
+        (began.elapsed(), child.usage().processor_time()?.saturating_sub(cpu_before));
     api.quiet();
-    let n = real(pods.len());
-    let mut requests = BTreeMap::new();
-    for kind in api.requests() {
-        *requests.entry(kind).or_insert(0.0) += 1.0 / n;
-    }
     let n_timed = pods.len() - n_before;
     Ok(Drained {
         rate: real(n_timed) / elapsed.as_secs_f64(),
         cpu: cpu.div_f64(real(n_timed).max(1.0)),
-        peak_mib: child.peak_mib()?,
-        requests,
+        peak_mib: child.usage().peak_bytes()? >> 20,
+        requests: api.writes_for_each(pods.len()),
     })
 }

@@ -1,11 +1,10 @@
 //! Preempt: nodes that are full of pods of low priority, and pods of high priority that fit nowhere else.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde_json::json;
 
-use super::api::{Api, small_pod};
+use super::api::{Api, listed, small_pod};
 use super::child::Child;
 use super::{real, say};
 
@@ -41,20 +40,15 @@ fn at(distance: Duration) -> anyhow::Result<()> {
     api.bound(1)?;
     api.server().faults().recorded_latency(true);
     api.server().faults().latency(distance);
-    let cpu_before = child.cpu()?;
+    let cpu_before = child.usage().processor_time()?;
     for i in 0..N_PREEMPTORS {
         api.create("Pod", small_pod(&format!("high-{i}"), "3", 1_000, ""))?;
     }
     let elapsed = api.bound(1 + N_PREEMPTORS)?;
-    let cpu = child.cpu()?.saturating_sub(cpu_before).div_f64(real(N_PREEMPTORS));
+    let cpu =
+        child.usage().processor_time()?.saturating_sub(cpu_before).div_f64(real(N_PREEMPTORS));
     api.quiet();
-    let mut requests: BTreeMap<String, usize> = BTreeMap::new();
-    for kind in api.requests() {
-        *requests.entry(kind).or_default() += 1;
-    }
-    let kinds =
-        requests.iter().map(|(kind, n)| format!("{kind} {:.2}", real(*n) / real(N_PREEMPTORS)));
-    let kinds = kinds.collect::<Vec<_>>().join(", ");
+    let kinds = listed(&api.writes_for_each(N_PREEMPTORS));
     let rate = real(N_PREEMPTORS) / elapsed.as_secs_f64();
     say(&format!(
         "preempt: {rate:.0} preemptors/s bound (>= {BUDGET:.0}), {VICTIMS_EACH} victims each, latencies as recorded + {} ms, \

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
+use berth_benches::process::Process;
 use berth_benches::workload::{Workload, incoming};
 use berth_engine::{Cluster, Delta, Pod};
 use berth_proto::core_v1::{self, PodCondition, PodStatus};
@@ -17,7 +18,7 @@ const N_PODS: usize = 1_000_000;
 const MAX_BATCH: usize = 1_024;
 /// Resident memory of the queue with its pods, and pods woken a second.
 const BUDGETS: (u64, f64) = (1_024, 100_000.0);
-/// What kube-scheduler writes for a pod that fits nowhere.
+/// The message of a condition `PodScheduled` of kube-scheduler, for a pod that fits nowhere.
 const MESSAGE: &str = "0/5000 nodes are available: 5000 Insufficient cpu. no new claims to deallocate, preemption: 0/5000 \
                        nodes are available: 5000 No preemption victims found for incoming pod.";
 
@@ -25,10 +26,7 @@ pub(crate) fn measure() -> anyhow::Result<()> {
     let at_first = resident_mib()?;
     let cluster = Cluster::new();
     // The feed's pods, which the queue shares.
-    let fed = (0..N_PODS).map(|k| Ok(cluster.compile_reported_pod(&waiting(k, false))?));
-    let fed: Vec<Delta> =
-        fed.map(|pod| pod.map(Delta::UpsertPod)).collect::<anyhow::Result<_>>()?;
-    anyhow::ensure!(cluster.apply(fed).rejected.is_empty(), "the pods are valid");
+    feed(&cluster, false)?;
     let mut queue = Queue::new(QueueOptions::default());
     let is_usable = |_: &Pod| true;
     let before = resident_mib()?;
@@ -47,10 +45,7 @@ pub(crate) fn measure() -> anyhow::Result<()> {
     })?;
     let resident = resident_mib()?.saturating_sub(before);
     // The API server reports the condition of each.
-    let fed = (0..N_PODS).map(|k| Ok(cluster.compile_reported_pod(&waiting(k, true))?));
-    let fed: Vec<Delta> =
-        fed.map(|pod| pod.map(Delta::UpsertPod)).collect::<anyhow::Result<_>>()?;
-    cluster.apply(fed);
+    feed(&cluster, true)?;
     let (report, ()) = timed(|| {
         for k in 0..N_PODS {
             queue.upsert(pending(&cluster, k, true)?, &is_usable, now);
@@ -72,8 +67,8 @@ pub(crate) fn measure() -> anyhow::Result<()> {
     let rate = real(N_PODS) / wake.as_secs_f64();
     let is_met = resident <= BUDGETS.0 && rate >= BUDGETS.1;
     say(&format!(
-        "queue: {N_PODS} pods in {resident} MiB (<= {}; {in_all} with the cluster, once each was replaced), {rate:.0} woken, popped and rejected a second (>= {:.0}) in {n_batches} \
-         batches; added {:.0}/s, first rejections {:.0}/s, conditions {:.0}/s; longest step with the lock {:.1} ms: {}",
+        "queue: {N_PODS} pods in {resident} MiB (<= {}; {in_all} with the cluster, once each was replaced), {rate:.0} woken, \
+         popped and rejected a second (>= {:.0}) in {n_batches} batches; added {:.0}/s, first rejections {:.0}/s, conditions {:.0}/s; longest step with the lock {:.1} ms: {}",
         BUDGETS.0,
         BUDGETS.1,
         real(N_PODS) / add.as_secs_f64(),
@@ -82,6 +77,14 @@ pub(crate) fn measure() -> anyhow::Result<()> {
         longest.as_secs_f64() * 1e3,
         if is_met { "met" } else { "NOT met" },
     ))
+}
+
+/// Applies all pods as a feed does.
+fn feed(cluster: &Cluster, is_rejected: bool) -> anyhow::Result<()> {
+    let pods = (0..N_PODS).map(|k| cluster.compile_reported_pod(&waiting(k, is_rejected)));
+    let deltas: Result<Vec<Delta>, _> = pods.map(|pod| pod.map(Delta::UpsertPod)).collect();
+    anyhow::ensure!(cluster.apply(deltas?).rejected.is_empty(), "the pods are valid");
+    Ok(())
 }
 
 /// The longest of a change that wakes all pods and the step after it.
@@ -136,8 +139,5 @@ fn waiting(k: usize, is_rejected: bool) -> core_v1::Pod {
 }
 
 fn resident_mib() -> anyhow::Result<u64> {
-    let status = std::fs::read_to_string("/proc/self/status")?;
-    let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let kib = resident.and_then(|line| line.split_whitespace().next()).context("no VmRSS")?;
-    Ok(kib.parse::<u64>()? / 1_024)
+    Ok(Process::own().resident_bytes()? >> 20)
 }
