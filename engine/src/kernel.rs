@@ -12,11 +12,12 @@ mod balance;
 mod dispatch;
 mod fit;
 mod normalize;
+mod pack;
 mod reduce;
 mod tie;
 
 pub(crate) use allocation::{AllocationInput, ResourceInput};
-pub(crate) use balance::{BalanceInput, balance_of};
+pub(crate) use balance::{BalanceInput, balance_of, balance_score};
 pub(crate) use dispatch::Kernels;
 pub(crate) use fit::{FitInput, NativeColumns};
 pub(crate) use normalize::{FEW_DOMAINS, few_domains};

@@ -15,14 +15,21 @@ pub(crate) struct BalanceInput<'a> {
 
 #[inline(always)]
 pub(super) fn add_balance(scores: &mut [i32; ROWS], input: &BalanceInput<'_>, weight: i32) {
+    for row in 0..ROWS {
+        let score = balance_score(input, row);
+        scores[row] = scores[row].wrapping_add(weight.wrapping_mul(score));
+    }
+}
+
+/// The score of one row.
+#[inline(always)]
+pub(crate) fn balance_score(input: &BalanceInput<'_>, row: usize) -> i32 {
     let ([alloc0, alloc1], [used0, used1], [request0, request1]) =
         (input.allocatable, input.used, input.request);
-    for row in 0..ROWS {
-        let with0 = fraction(used0[row].wrapping_add(request0), alloc0[row]);
-        let with1 = fraction(used1[row].wrapping_add(request1), alloc1[row]);
-        let score = 50.0 + ((50.0 + balance(with0, with1) - input.balance[row]) * 0.5).floor();
-        scores[row] = scores[row].wrapping_add(weight.wrapping_mul(exact_i32(score)));
-    }
+    let with0 = fraction(used0[row].wrapping_add(request0), alloc0[row]);
+    let with1 = fraction(used1[row].wrapping_add(request1), alloc1[row]);
+    let score = 50.0 + ((50.0 + balance(with0, with1) - input.balance[row]) * 0.5).floor();
+    exact_i32(score)
 }
 
 /// The balance of two resources of one node: from 50 (one used up, the other unused) to 100.

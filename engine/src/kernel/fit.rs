@@ -1,6 +1,7 @@
 //! Fit: which rows have room. Rule: S-FIT-8.
 
-use crate::rows::{ROWS, RowSet, WORDS};
+use super::pack::pack_where;
+use crate::rows::{ROWS, RowSet};
 
 /// A request with the native columns of a shard.
 #[derive(Copy, Clone, Debug)]
@@ -31,38 +32,22 @@ fn bound(request: i64) -> i64 {
 pub(super) fn fit(input: &FitInput<'_>) -> RowSet {
     let (a, u) = (input.allocatable, input.used);
     let (cpu, memory) = (bound(input.milli_cpu), bound(input.memory));
-    let mut ok = [0_u8; ROWS];
-    for row in 0..ROWS {
+    let rows = pack_where(&RowSet::FULL, |row| {
         let pods_fit = u.pods[row] < a.pods[row];
         let cpu_fits = a.milli_cpu[row].wrapping_sub(u.milli_cpu[row]) >= cpu;
         let memory_fits = a.memory[row].wrapping_sub(u.memory[row]) >= memory;
-        ok[row] = u8::from(pods_fit & cpu_fits & memory_fits);
+        pods_fit & cpu_fits & memory_fits
+    });
+    if input.ephemeral_storage <= 0 {
+        return rows;
     }
-    if input.ephemeral_storage > 0 {
-        for row in 0..ROWS {
-            let free = a.ephemeral_storage[row].wrapping_sub(u.ephemeral_storage[row]);
-            ok[row] &= u8::from(free >= input.ephemeral_storage);
-        }
-    }
-    pack(&ok)
+    pack_where(&rows, |row| {
+        let free = a.ephemeral_storage[row].wrapping_sub(u.ephemeral_storage[row]);
+        free >= input.ephemeral_storage
+    })
 }
 
 #[inline(always)]
 pub(super) fn fit_one(allocatable: &[i64; ROWS], used: &[i64; ROWS], request: i64) -> RowSet {
-    let mut ok = [0_u8; ROWS];
-    for row in 0..ROWS {
-        ok[row] = u8::from(allocatable[row].wrapping_sub(used[row]) >= request);
-    }
-    pack(&ok)
-}
-
-/// Packs bytes of 0 or 1 into bits: the multiplication gathers the lowest bits of eight bytes in the top byte.
-#[inline(always)]
-pub(super) fn pack(ok: &[u8; ROWS]) -> RowSet {
-    let mut words = [0_u64; WORDS];
-    for (i, chunk) in ok.as_chunks::<8>().0.iter().enumerate() {
-        let bits = u64::from_le_bytes(*chunk).wrapping_mul(0x0102_0408_1020_4080) >> 56;
-        words[i / 8] |= bits << (i % 8 * 8);
-    }
-    RowSet(words)
+    pack_where(&RowSet::FULL, |row| allocatable[row].wrapping_sub(used[row]) >= request)
 }

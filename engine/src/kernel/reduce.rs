@@ -1,48 +1,43 @@
 //! Reduce: the extremes of a column and who holds a value.
 
-use super::fit::pack;
+use super::pack::pack_where;
 use crate::rows::{ROWS, RowSet};
 
 #[inline(always)]
 pub(super) fn max_of(values: &[i32; ROWS], rows: &RowSet) -> i32 {
-    let mut best = i32::MIN;
-    for (chunk, word) in values.as_chunks::<64>().0.iter().zip(rows.0) {
-        for (bit, value) in chunk.iter().enumerate() {
-            let candidate = if word >> bit & 1 == 1 { *value } else { i32::MIN };
-            best = best.max(candidate);
-        }
-    }
-    best
+    keep(values, rows, i32::MIN).into_iter().fold(i32::MIN, i32::max)
 }
 
 #[inline(always)]
 pub(super) fn min_of(values: &[i32; ROWS], rows: &RowSet) -> i32 {
-    let mut best = i32::MAX;
-    for (chunk, word) in values.as_chunks::<64>().0.iter().zip(rows.0) {
-        for (bit, value) in chunk.iter().enumerate() {
-            let candidate = if word >> bit & 1 == 1 { *value } else { i32::MAX };
-            best = best.min(candidate);
+    keep(values, rows, i32::MAX).into_iter().fold(i32::MAX, i32::min)
+}
+
+/// The values of `rows`, and `other` for the others.
+#[inline(always)]
+fn keep(values: &[i32; ROWS], rows: &RowSet, other: i32) -> [i32; ROWS] {
+    let mut kept = [other; ROWS];
+    let chunks = kept.as_chunks_mut::<64>().0.iter_mut().zip(values.as_chunks::<64>().0);
+    for ((kept, values), word) in chunks.zip(rows.0) {
+        match word {
+            0 => {}
+            u64::MAX => *kept = *values,
+            _ => {
+                for bit in 0..64 {
+                    kept[bit] = if word >> bit & 1 == 1 { values[bit] } else { other };
+                }
+            }
         }
     }
-    best
+    kept
 }
 
 #[inline(always)]
 pub(super) fn rows_equal(values: &[i32; ROWS], rows: &RowSet, value: i32) -> RowSet {
-    let mut equal = [0_u8; ROWS];
-    for row in 0..ROWS {
-        equal[row] = u8::from(values[row] == value);
-    }
-    let mut set = pack(&equal);
-    set.intersect(rows);
-    set
+    pack_where(rows, |row| values[row] == value)
 }
 
 #[inline(always)]
 pub(super) fn rows_above(versions: &[u64; ROWS], version: u64) -> RowSet {
-    let mut above = [0_u8; ROWS];
-    for row in 0..ROWS {
-        above[row] = u8::from(versions[row] > version);
-    }
-    pack(&above)
+    pack_where(&RowSet::FULL, |row| versions[row] > version)
 }

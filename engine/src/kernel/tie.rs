@@ -1,6 +1,6 @@
 //! Tie: the seeded order of nodes with equal totals. Rule: S-SEL-4 (policy).
 
-use super::fit::pack;
+use super::pack::pack_where;
 use crate::hash::hash_text;
 use crate::rows::{ROWS, RowSet};
 
@@ -72,13 +72,7 @@ pub(super) fn rows_of_tie_key(
     key: TieKey,
     value: u32,
 ) -> RowSet {
-    let mut equal = [0_u8; ROWS];
-    for row in 0..ROWS {
-        equal[row] = u8::from(key.of(hashes[row]) == value);
-    }
-    let mut set = pack(&equal);
-    set.intersect(rows);
-    set
+    pack_where(rows, |row| key.of(hashes[row]) == value)
 }
 
 #[inline(always)]

@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use super::normalize::Normalize;
 use super::{Raw, Score, add_by_row};
 use crate::filter::node_resources_fit::{allocatable, requested};
-use crate::kernel::BalanceInput;
+use crate::kernel::{BalanceInput, balance_score};
 use crate::model::resources::Resource;
 use crate::plugin::Plugin;
 use crate::prepared::Prepared;
@@ -37,20 +37,22 @@ fn add(
     weight: i32,
 ) -> bool {
     let (room, usage) = (&shard.nodes.allocatable, &shard.usage);
-    let is_exact = rows.len() >= FEW && rows.without(&room.exact).is_empty();
-    if is_exact && prepared.balance_resources() == [Resource::Cpu, Resource::Memory] {
-        let input = BalanceInput {
-            allocatable: [&room.milli_cpu.0, &room.memory.0],
-            used: [&usage.milli_cpu.0, &usage.memory.0],
-            balance: &usage.balance.0,
-            request: [
-                pod_request(prepared, Resource::Cpu),
-                pod_request(prepared, Resource::Memory),
-            ],
-        };
-        prepared.kernels.add_balance(scores, &input, weight);
-    } else {
+    let is_exact = prepared.balance_resources() == [Resource::Cpu, Resource::Memory]
+        && rows.without(&room.exact).is_empty();
+    if !is_exact {
         add_by_row(rows, scores, weight, |row| score(prepared, shard, row));
+        return true;
+    }
+    let input = BalanceInput {
+        allocatable: [&room.milli_cpu.0, &room.memory.0],
+        used: [&usage.milli_cpu.0, &usage.memory.0],
+        balance: &usage.balance.0,
+        request: [pod_request(prepared, Resource::Cpu), pod_request(prepared, Resource::Memory)],
+    };
+    if rows.len() < FEW {
+        add_by_row(rows, scores, weight, |row| i64::from(balance_score(&input, row)));
+    } else {
+        prepared.kernels.add_balance(scores, &input, weight);
     }
     true
 }

@@ -53,7 +53,10 @@ pub(crate) fn utilizations<'a>(
 
 /// Computes ⌊100 · part / whole⌋ for whole > 0.
 pub(super) fn percent(part: i64, whole: i64) -> i64 {
-    (i128::from(part) * 100 / i128::from(whole)) as i64
+    match part.checked_mul(100) {
+        Some(hundredfold) => hundredfold / whole,
+        None => (i128::from(part) * 100 / i128::from(whole)) as i64,
+    }
 }
 
 /// The weighted mean of a score over the resources that count; 0 if none does.
