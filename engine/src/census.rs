@@ -20,11 +20,10 @@ use crate::plugin::Plugin;
 use crate::policy::Policy;
 use crate::rows::{NodeRow, ROWS, RowSet};
 use crate::snapshot::Snapshot;
+use crate::snapshot::row_changes::RowChange;
 use crate::snapshot::shard::Shard;
 use demand::Demand;
-#[cfg(debug_assertions)]
-use subject::Subject;
-use subject::{Scale, Weights};
+use subject::{Scale, Subject, Weights};
 use sums::DomainSums;
 
 impl Demand {
@@ -68,9 +67,10 @@ struct Tally {
     by_row: Vec<i32>,
 }
 
-/// Changes in a shard.
+/// Changes in a shard since a version.
 struct Changed {
     shard: usize,
+    since: u64,
     rows: RowSet,
     nodes_changed: bool,
 }
@@ -149,13 +149,13 @@ impl Census {
                 return None;
             }
             if shard.version != version {
-                let rows = kernels.rows_above(&shard.usage.version.0, version);
+                let rows = shard.rows_above(version, kernels);
                 n_rows += rows.len() as usize;
                 if n_rows > MANY_CHANGED {
                     return None;
                 }
                 let nodes_changed = shard.nodes.version != nodes_version;
-                changes.push(Changed { shard: shard.index, rows, nodes_changed });
+                changes.push(Changed { shard: shard.index, since: version, rows, nodes_changed });
             }
         }
         Some(changes)
@@ -189,12 +189,13 @@ impl Census {
         if changes.iter().any(|changed| changed.nodes_changed) {
             self.sums.iter_mut().for_each(|sum| sum.grow(snapshot));
         }
-        for Changed { shard, rows, nodes_changed } in changes {
+        for Changed { shard, since, rows, nodes_changed } in changes {
             let shard = &snapshot.shards[*shard];
             if *nodes_changed {
                 self.move_rows(shard, rows, snapshot, shape);
             }
-            rows.iter().for_each(|row| self.recount(shard, row));
+            let left = self.count_pods(shard, *since).unwrap_or(*rows);
+            left.iter().for_each(|row| self.recount(shard, row));
         }
     }
 
@@ -209,19 +210,55 @@ impl Census {
         }
     }
 
+    /// Counts the pods that came to the rows of a shard since a version, and those that left; returns the rows on which
+    /// something else changed, or pods whose weights are not known. `None` if the changes are not known.
+    fn count_pods(&mut self, shard: &Shard, since: u64) -> Option<RowSet> {
+        let changes = shard.changes.above(since)?;
+        let mut left = RowSet::EMPTY;
+        for change in &changes {
+            let is_known = match change.change {
+                RowChange::Pod(pod) => self
+                    .tallies()
+                    .all(|(tally, subject)| tally.scale.known_weight(subject, pod).is_some()),
+                RowChange::Other => false,
+            };
+            if !is_known {
+                left.insert(change.row());
+            }
+        }
+        for change in changes.iter().filter(|change| !left.contains(change.row())) {
+            let RowChange::Pod(pod) = change.change else { continue };
+            let row = NodeRow::new(shard.index, change.row());
+            for i in 0..self.tallies.len() {
+                let (tally, subject) = (&mut self.tallies[i], &self.counted.subjects[i]);
+                let weight = tally.scale.known_weight(subject, pod).unwrap_or(0) * pod.sign;
+                tally.by_row[row.index()] += weight;
+                self.add(i, row, weight);
+            }
+        }
+        Some(left)
+    }
+
+    fn tallies(&self) -> impl Iterator<Item = (&Tally, &Subject)> {
+        self.tallies.iter().zip(&self.counted.subjects)
+    }
+
     fn recount(&mut self, shard: &Shard, row: usize) {
         let pods = shard.pods.of(row);
         let row = NodeRow::new(shard.index, row);
-        let subjects = self.counted.subjects.iter();
-        for (i, (tally, subject)) in self.tallies.iter_mut().zip(subjects).enumerate() {
+        for i in 0..self.tallies.len() {
+            let (tally, subject) = (&mut self.tallies[i], &self.counted.subjects[i]);
             let weight = tally.scale.weigh(subject, pods);
             let change = weight - std::mem::replace(&mut tally.by_row[row.index()], weight);
-            if change != 0 {
-                let sums = self.sums.iter_mut().zip(&self.counted.sums);
-                for (sum, _) in sums.filter(|(_, by)| by.subject == i) {
-                    sum.add(row, change);
-                }
-            }
+            self.add(i, row, change);
+        }
+    }
+
+    /// Adds what the weight of a row has changed by to the sums of a subject.
+    fn add(&mut self, subject: usize, row: NodeRow, change: i32) {
+        if change != 0 {
+            let sums = self.sums.iter_mut().zip(&self.counted.sums);
+            sums.filter(|(_, by)| by.subject == subject).for_each(|(sum, _)| sum.add(row, change));
         }
     }
 

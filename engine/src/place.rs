@@ -11,6 +11,8 @@ pub(crate) mod promised;
 pub(crate) mod ranking;
 pub(crate) mod remedy;
 pub(crate) mod select;
+mod shard_evaluation;
+mod shard_set;
 pub(crate) mod survey;
 mod ties;
 

@@ -16,9 +16,12 @@ pub(crate) mod objects;
 pub(crate) mod pod_table;
 pub(crate) mod population_index;
 mod postings;
-mod stamp;
+pub(crate) mod row_changes;
 pub(crate) mod shard;
+pub(crate) mod shards;
 mod since;
+mod spare_usage;
+mod stamp;
 pub(crate) mod storage;
 pub(crate) mod term_index;
 pub(crate) mod topology;
@@ -44,7 +47,7 @@ use node_table::ImageState;
 use nominations::Nominations;
 use objects::Objects;
 use population_index::PopulationIndex;
-use shard::Shard;
+use shards::Shards;
 use storage::Storage;
 use term_index::TermIndex;
 use topology::Topology;
@@ -55,7 +58,7 @@ pub struct Snapshot {
     pub(crate) generation: Generation,
     /// The history that the snapshot belongs to: 0 for the cluster's, a unique one for each fork's.
     pub(crate) lineage: u64,
-    pub(crate) shards: Vec<Arc<Shard>>,
+    pub(crate) shards: Shards,
     pub(crate) counts: Counts,
     /// State of each image, for refreshing nodes' entries (S-IL-5).
     pub(crate) images: Arc<FxHashMap<Symbol, ImageState>>,
@@ -90,7 +93,7 @@ impl Snapshot {
         Snapshot {
             generation: Generation::default(),
             lineage: 0,
-            shards: Vec::new(),
+            shards: Shards::default(),
             counts: Counts::default(),
             images: Arc::default(),
             topology: Topology::default(),
@@ -158,7 +161,7 @@ impl Snapshot {
 
     /// The version of the newest change of any row: within one history, equal versions mean that no row changed.
     pub(crate) fn newest_version(&self) -> u64 {
-        self.shards.iter().map(|shard| shard.version).max().unwrap_or(0)
+        self.shards.versions().max().unwrap_or(0)
     }
 
     /// Whether the number of nodes equals that of the occupied rows, and each shard is at its index. For assertions.

@@ -10,9 +10,11 @@ use crate::model::intern::Symbol;
 use crate::model::label_selector::LabelSelector;
 use crate::model::pod_affinity::{Term, TermId, TermKind};
 use crate::model::population::{Population, PopulationId};
+use crate::model::shape::{Shape, ShapeId};
 use crate::rows::NodeRow;
 use crate::snapshot::Snapshot;
 use crate::snapshot::pod_table::PlacedPod;
+use crate::snapshot::row_changes::PodChange;
 
 /// Which pods count, and with which weight.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -52,13 +54,14 @@ pub(crate) struct Weights {
 /// Computes the weight of the pods of a row.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scale {
-    /// Weights of populations seen before; the weight of a population for a subject never changes.
+    /// Weights of populations, and of the terms of shapes, seen before; for a subject they never change.
     known: FxHashMap<PopulationId, i32>,
+    known_shapes: FxHashMap<ShapeId, i32>,
     /// Weights of terms, sorted.
     terms: Vec<(TermId, i32)>,
 }
 
-/// The largest number of populations whose weights are cached.
+/// The largest number of populations, and of shapes, whose weights are cached.
 const MAX_KNOWN: usize = 4096;
 
 impl PodQuery {
@@ -169,7 +172,7 @@ impl Scale {
         for (id, weight) in weights.populations {
             *known.entry(id).or_insert(0) += weight;
         }
-        Scale { known, terms: weights.terms }
+        Scale { known, known_shapes: FxHashMap::default(), terms: weights.terms }
     }
 
     /// The weight of pods for the scale's subject.
@@ -186,11 +189,38 @@ impl Scale {
             sum += pods.iter().map(weight).sum::<i32>();
         }
         if !self.terms.is_empty() {
-            let affinities = pods.iter().filter_map(|p| p.pod.shape().facts.pod_affinity.as_ref());
-            let terms = affinities.flat_map(|affinity| affinity.terms());
-            sum += terms.map(|term| self.weight_of_term(term.id)).sum::<i32>();
+            if self.known_shapes.len() > MAX_KNOWN {
+                self.known_shapes.clear();
+            }
+            sum += pods.iter().map(|placed| self.weight_of_terms(&placed.shape)).sum::<i32>();
         }
         sum
+    }
+
+    /// The weight of one pod, if it is known of its population and its shape.
+    pub(crate) fn known_weight(&self, subject: &Subject, pod: PodChange) -> Option<i32> {
+        let by_labels = match subject.asks_pods() {
+            true => *self.known.get(&pod.population)?,
+            false => 0,
+        };
+        let by_terms = match self.terms.is_empty() {
+            true => 0,
+            false => *self.known_shapes.get(&pod.shape)?,
+        };
+        Some(by_labels + by_terms)
+    }
+
+    fn weight_of_terms(&mut self, shape: &Shape) -> i32 {
+        let Some(affinity) = &shape.facts.pod_affinity else {
+            self.known_shapes.insert(shape.id, 0);
+            return 0;
+        };
+        if let Some(known) = self.known_shapes.get(&shape.id) {
+            return *known;
+        }
+        let weight = affinity.terms().map(|term| self.weight_of_term(term.id)).sum();
+        self.known_shapes.insert(shape.id, weight);
+        weight
     }
 
     fn weight_of_term(&self, id: TermId) -> i32 {

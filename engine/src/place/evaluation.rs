@@ -1,9 +1,8 @@
 //! Evaluation: which rows are feasible and how they score, shard by shard, kept with the shard versions it was made
 //! from.
 //!
-//! Evaluating again visits every shard but works only on changed ones, and where few rows of a shard changed, on those
-//! rows only. Scores that are normalized over all feasible nodes keep their raw columns; a shard is ranked again only
-//! when it or the highest raw score changes.
+//! Evaluating again works only on changed shards. For the others it reads one version and one total of each, which lie
+//! side by side; a shard is ranked again only when it or the highest raw score changes.
 
 use std::borrow::Cow;
 
@@ -13,14 +12,14 @@ use smallvec::SmallVec;
 use super::normalized::Normalized;
 use super::promised::refused_with_promised;
 use super::ranking::{Feasible, Ranking};
+use super::shard_evaluation::{Maxima, ShardEvaluation, add_raw, passing_request};
+use super::shard_set::ShardSet;
 use crate::census::Census;
 use crate::error::EngineError;
-use crate::filter::Scope;
 use crate::plan::Plan;
 use crate::plan::counted::{Filtering, Scoring};
 use crate::plugin::Plugin;
-use crate::rows::{FEW, NodeRow, ROWS, RowSet};
-use crate::score::normalize::Extent;
+use crate::rows::{NodeRow, ROWS, RowSet};
 use crate::snapshot::Snapshot;
 use crate::snapshot::shard::Shard;
 
@@ -28,6 +27,13 @@ use crate::snapshot::shard::Shard;
 #[derive(Debug, Default)]
 pub(crate) struct Evaluation {
     shards: Vec<ShardEvaluation>,
+    /// The versions of `shards`.
+    versions: Vec<u64>,
+    /// Number of feasible rows of all shards.
+    n_feasible: u32,
+    /// Shards that changed since they were scored; since they were ranked.
+    unscored: ShardSet,
+    unranked: ShardSet,
     /// For each shard the weighted sum of the scores that are not normalised.
     plain: Vec<[i32; ROWS]>,
     /// The history of the versions: within one history, a later shard differs from an earlier one exactly in the rows
@@ -39,42 +45,13 @@ pub(crate) struct Evaluation {
     n_nodes: usize,
     /// Counts of other pods.
     census: Census,
-    /// Highest raw scores under which shards were last ranked one by one.
+    /// Highest raw scores of each shard, and of all: those under which shards were last ranked one by one.
+    raw_maxima: Vec<i32>,
     maxima: Maxima,
     /// The best rows of the last ranking.
     best: Ranking,
-}
-
-#[derive(Clone, Debug, Default)]
-struct ShardEvaluation {
-    /// The shard's version; 0, which no shard has, before the first evaluation.
-    version: u64,
-    feasible: RowSet,
-    n_feasible: u32,
-    /// Whether the scores belong to `version`, except for `unscored`.
-    is_scored: bool,
-    /// Rows that changed since they were scored.
-    unscored: RowSet,
-    /// Scores to be normalized, before normalization.
-    raw: SmallVec<[RawScores; 2]>,
-    /// The ranking under the evaluation's highest raw scores.
-    ranking: Option<ShardRanking>,
-}
-
-/// One plugin's raw scores; no column where every row has 0.
-#[derive(Clone, Debug, Default)]
-struct RawScores {
-    column: Option<Box<[i32; ROWS]>>,
-    max: i32,
-}
-
-/// Highest raw score of each normalised plugin over the feasible nodes.
-type Maxima = SmallVec<[i32; 2]>;
-
-#[derive(Clone, Debug)]
-struct ShardRanking {
-    best: i32,
-    rows: RowSet,
+    /// Whether that was shard by shard.
+    is_by_shard: bool,
 }
 
 impl AsMut<Census> for Evaluation {
@@ -88,26 +65,71 @@ impl Evaluation {
     pub(crate) fn filter(&mut self, plan: &Plan<'_>) {
         let Snapshot { shards, lineage, .. } = plan.snapshot();
         let devices = plan.devices_version();
-        if std::mem::replace(&mut self.devices, devices) != devices {
-            self.shards.clear();
+        if std::mem::replace(&mut self.devices, devices) != devices
+            || shards.len() < self.shards.len()
+        {
+            self.forget_shards();
         }
         let is_same_lineage = std::mem::replace(&mut self.lineage, *lineage) == *lineage;
-        self.shards.resize_with(shards.len(), ShardEvaluation::default);
-        let changed = self.shards.iter_mut().zip(shards);
-        let changed = changed.filter(|(evaluation, shard)| evaluation.version != shard.version);
-        on_each(changed.collect(), |(evaluation, shard)| {
-            evaluation.filter(plan, shard, is_same_lineage);
-        });
+        self.resize(shards.len());
+        let mut changed: SmallVec<[usize; 8]> = SmallVec::new();
+        changed.extend(shards.changed(&self.versions));
+        if are_few(changed.len()) {
+            for index in changed {
+                self.refilter(plan, &shards[index], is_same_lineage);
+            }
+        } else {
+            let due = self.shards.iter_mut().zip(shards);
+            let due = due.filter(|(evaluation, shard)| evaluation.version != shard.version);
+            on_all(due.collect(), |(evaluation, shard)| {
+                evaluation.filter(plan, shard, is_same_lineage);
+            });
+            self.n_feasible = self.shards.iter().map(|shard| shard.n_feasible).sum();
+            changed.into_iter().for_each(|index| self.note(index));
+        }
         if self.n_nodes != plan.n_nodes() {
             self.n_nodes = plan.n_nodes();
             self.shards.iter_mut().for_each(|shard| shard.is_scored = false);
+            self.unscored = ShardSet::all(self.shards.len());
         }
+    }
+
+    /// Filters one shard.
+    fn refilter(&mut self, plan: &Plan<'_>, shard: &Shard, is_same_lineage: bool) {
+        let evaluation = &mut self.shards[shard.index];
+        self.n_feasible -= evaluation.n_feasible;
+        evaluation.filter(plan, shard, is_same_lineage);
+        self.n_feasible += evaluation.n_feasible;
+        self.note(shard.index);
+    }
+
+    /// Notes that a shard was filtered.
+    fn note(&mut self, index: usize) {
+        self.versions[index] = self.shards[index].version;
+        self.unscored.insert(index);
+        self.unranked.insert(index);
+    }
+
+    fn resize(&mut self, n_shards: usize) {
+        self.shards.resize_with(n_shards, ShardEvaluation::default);
+        self.versions.resize(n_shards, 0);
+    }
+
+    /// Forgets all that is known of shards.
+    fn forget_shards(&mut self) {
+        self.shards.clear();
+        self.versions.clear();
+        self.n_feasible = 0;
+        self.raw_maxima.clear();
+        self.unscored.clear();
+        self.unranked.clear();
+        self.best = Ranking::default();
     }
 
     /// An evaluation of nothing, like the default one, in the memory of this one.
     pub(crate) fn emptied(self) -> Evaluation {
         let Evaluation { mut shards, plain, .. } = self;
-        shards.iter_mut().for_each(|shard| *shard = ShardEvaluation::default());
+        shards.clear();
         Evaluation { shards, plain, ..Evaluation::default() }
     }
 
@@ -117,17 +139,22 @@ impl Evaluation {
         self.filter(base);
         self.score(base);
         base.scoring(self, |_, _| ());
-        let Evaluation { shards, plain, maxima, .. } = self;
         Evaluation {
-            shards: shards.clone(),
-            plain: plain.clone(),
+            shards: self.shards.clone(),
+            versions: self.versions.clone(),
+            n_feasible: self.n_feasible,
+            unscored: self.unscored.clone(),
+            unranked: ShardSet::all(self.shards.len()),
+            plain: self.plain.clone(),
             lineage,
             devices: self.devices,
             n_nodes: self.n_nodes,
             census: self.census.fork(lineage),
-            maxima: maxima.clone(),
+            raw_maxima: self.raw_maxima.clone(),
+            maxima: self.maxima.clone(),
             // The fork's best rows soon differ from those that the hashes are cached of.
             best: Ranking::default(),
+            is_by_shard: false,
         }
     }
 
@@ -139,10 +166,19 @@ impl Evaluation {
             base.filtering(self, |_, _| ());
             census = self.census.fork(lineage);
         }
-        let Evaluation { shards, n_nodes, .. } = self;
-        let mut shards = shards.clone();
+        let mut shards = self.shards.clone();
         shards.iter_mut().for_each(ShardEvaluation::forget_scores);
-        Evaluation { shards, n_nodes: *n_nodes, lineage, census, ..Evaluation::default() }
+        Evaluation {
+            versions: self.versions.clone(),
+            n_feasible: self.n_feasible,
+            unscored: ShardSet::all(shards.len()),
+            unranked: ShardSet::all(shards.len()),
+            shards,
+            n_nodes: self.n_nodes,
+            lineage,
+            census,
+            ..Evaluation::default()
+        }
     }
 
     /// The rows that pass every filter, after [`Evaluation::filter`]; `None` if there are none. An error of a filter on
@@ -181,18 +217,17 @@ impl Evaluation {
         if self.lineage != *lineage {
             self.filter(plan);
         }
-        self.shards.resize_with(shards.len(), ShardEvaluation::default);
-        let known = &mut self.shards[shard.index];
-        if known.version != shard.version {
-            known.filter(plan, shard, true);
+        self.resize(shards.len());
+        if self.versions[shard.index] != shard.version {
+            self.refilter(plan, shard, true);
         }
-        let rows = passing_request(plan, shard, known.feasible);
+        let rows = passing_request(plan, shard, self.shards[shard.index].feasible);
         rows.without(&plan.devices().failed_rows(shard))
     }
 
     /// Number of rows that pass every filter of row scope.
     pub(crate) fn n_feasible(&self) -> u32 {
-        self.shards.iter().map(|shard| shard.n_feasible).sum()
+        self.n_feasible
     }
 
     /// The best of the feasible rows.
@@ -211,35 +246,66 @@ impl Evaluation {
 
     /// Scores every changed shard, row by row.
     fn score(&mut self, plan: &Plan<'_>) {
+        let shards = &plan.snapshot().shards;
         self.plain.resize(self.shards.len(), [0; ROWS]);
-        let shards = self.shards.iter_mut().zip(&mut self.plain).zip(&plan.snapshot().shards);
-        let is_due =
-            |e: &ShardEvaluation| e.n_feasible > 0 && (!e.is_scored || !e.unscored.is_empty());
-        let due = shards.filter(|((evaluation, _), _)| is_due(evaluation));
-        on_each(due.collect(), |((evaluation, plain), shard)| {
-            evaluation.score(plan, shard, plain);
-        });
+        if are_few(self.unscored.len()) {
+            for index in self.unscored.iter() {
+                if self.shards[index].is_to_be_scored() {
+                    self.shards[index].score(plan, &shards[index], &mut self.plain[index]);
+                }
+            }
+        } else {
+            let due = self.shards.iter_mut().zip(&mut self.plain).zip(shards);
+            let due = due.filter(|((evaluation, _), _)| evaluation.is_to_be_scored());
+            on_all(due.collect(), |((evaluation, plain), shard)| {
+                evaluation.score(plan, shard, plain);
+            });
+        }
+        self.unscored.iter().for_each(|index| self.unranked.insert(index));
+        self.unscored.clear();
     }
 
     /// Ranks shard by shard: a shard's ranking is valid until the shard or a highest raw score changes.
     fn rank_by_shard(&mut self, plan: &Plan<'_>) {
-        let mut maxima: Maxima = SmallVec::from_elem(0, plan.normalized_scores().len());
-        for evaluation in self.shards.iter().filter(|e| e.n_feasible > 0) {
-            for (max, raw) in maxima.iter_mut().zip(&evaluation.raw) {
-                *max = (*max).max(raw.max);
-            }
+        let maxima = self.raw_maxima(plan.normalized_scores().len());
+        let is_by_shard = std::mem::replace(&mut self.is_by_shard, true);
+        if std::mem::replace(&mut self.maxima, maxima.clone()) != maxima || !is_by_shard {
+            self.shards.iter_mut().for_each(|shard| shard.unranked = RowSet::FULL);
+            self.unranked = ShardSet::all(self.shards.len());
         }
-        if self.maxima != maxima {
-            self.shards.iter_mut().for_each(|shard| shard.ranking = None);
-            self.maxima = maxima;
+        self.best.resize(self.shards.len());
+        for index in self.unranked.iter() {
+            let (evaluation, plain) = (&mut self.shards[index], &self.plain[index]);
+            let known = self.best.of_shard(index);
+            let (total, rows) = evaluation.rank(plan, plain, &maxima, known);
+            self.best.set(&plan.snapshot().shards[index], total, rows);
         }
-        self.best.clear();
-        for (i, (evaluation, plain)) in self.shards.iter_mut().zip(&self.plain).enumerate() {
+        self.unranked.clear();
+        self.best.settle();
+    }
+
+    /// The highest raw scores over all feasible rows, where those of a shard are read again only if it changed.
+    fn raw_maxima(&mut self, n_scores: usize) -> Maxima {
+        self.raw_maxima.resize(self.shards.len() * n_scores, 0);
+        let mut maxima: Maxima = SmallVec::from_elem(0, n_scores);
+        if n_scores == 0 {
+            return maxima;
+        }
+        for index in self.unranked.iter() {
+            let evaluation = &self.shards[index];
+            let of_shard = &mut self.raw_maxima[index * n_scores..][..n_scores];
+            of_shard.fill(0);
             if evaluation.n_feasible > 0 {
-                let ranking = evaluation.ranked(plan, plain, &self.maxima);
-                self.best.add(i, ranking.best, ranking.rows);
+                of_shard.iter_mut().zip(&evaluation.raw).for_each(|(max, raw)| *max = raw.max);
             }
         }
+        for of_shard in self.raw_maxima.chunks_exact(n_scores) {
+            maxima
+                .iter_mut()
+                .zip(of_shard)
+                .for_each(|(max, of_shard)| *max = (*max).max(*of_shard));
+        }
+        maxima
     }
 
     /// Passes the weighted totals of some feasible rows to `take`, shard by shard, normalized over exactly these rows:
@@ -258,13 +324,17 @@ impl Evaluation {
     /// Ranks where scores depend on other rows: every total is computed again.
     fn rank_together(&mut self, plan: &Scoring<'_, '_>, feasible: &Feasible) {
         let kernels = plan.kernels;
+        let shards = &plan.snapshot().shards;
         let mut best = std::mem::take(&mut self.best);
-        best.clear();
+        best.clear(shards.len());
         self.add_up(plan, feasible, |shard, rows, totals, constant| {
             let highest = kernels.max_of(totals, rows);
-            best.add(shard, highest + constant, kernels.rows_equal(totals, rows, highest));
+            let rows = kernels.rows_equal(totals, rows, highest);
+            best.set(&shards[shard], highest + constant, rows);
         });
+        best.settle();
         self.best = best;
+        self.is_by_shard = false;
     }
 
     fn add_up(
@@ -303,20 +373,18 @@ impl Evaluation {
     }
 }
 
-/// Shards with what is known of them.
-type Shards<T> = SmallVec<[T; 8]>;
-
 /// Number of changed shards from which on all threads work on them: 65,000 nodes, some 0.5 ms. With fewer, to wake the
 /// threads takes what they save.
 const MANY: usize = 256;
 
-/// Does some work on each of these shards, on one thread or many; each by itself, so that the result is the same.
-fn on_each<T: Send>(shards: Shards<T>, work: impl Fn(T) + Sync + Send) {
-    if shards.len() < MANY || rayon::current_num_threads() == 1 {
-        shards.into_iter().for_each(work);
-    } else {
-        shards.into_vec().into_par_iter().with_min_len(MANY / 16).for_each(work);
-    }
+/// Whether so many shards are worked on by one thread.
+fn are_few(n_shards: usize) -> bool {
+    n_shards < MANY || rayon::current_num_threads() == 1
+}
+
+/// Does some work on each of these shards on all threads; each by itself, so that the result is the same.
+fn on_all<T: Send>(shards: Vec<T>, work: impl Fn(T) + Sync + Send) {
+    shards.into_par_iter().with_min_len(MANY / 16).for_each(work);
 }
 
 /// Some feasible rows, unless a filter failed on one of them.
@@ -330,181 +398,5 @@ fn checked(plan: &Plan<'_>, feasible: Option<Feasible>) -> Result<Option<Feasibl
         Some(why) => Err(EngineError::SchedulerError {
             message: format!("running \"{}\" filter plugin: {why}", Plugin::DynamicResources),
         }),
-    }
-}
-
-/// The rows among `rows`, all of which hold a node, that pass the filters whose verdicts are valid until a row changes.
-///
-/// Rows on which a filter failed stay: later filters do not see them.
-fn passing_row(plan: &Plan<'_>, shard: &Shard, candidates: RowSet) -> RowSet {
-    let mut rows = candidates;
-    for filter in plan.row_filters() {
-        if rows.is_empty() {
-            break;
-        }
-        (filter.run)(plan, shard, &mut rows);
-    }
-    let mut failed = plan.devices().failed_rows(shard);
-    failed.intersect(&candidates);
-    rows.union(&failed);
-    rows
-}
-
-/// The rows among `rows` that pass the filters that run in every attempt.
-fn passing_request(plan: &Filtering<'_, '_>, shard: &Shard, mut rows: RowSet) -> RowSet {
-    for filter in plan.filters().iter().filter(|filter| filter.scope == Scope::Request) {
-        if rows.is_empty() {
-            break;
-        }
-        (filter.run)(plan, shard, &mut rows);
-    }
-    rows
-}
-
-impl ShardEvaluation {
-    fn forget_scores(&mut self) {
-        self.is_scored = false;
-        self.raw.clear();
-        self.ranking = None;
-    }
-
-    /// Updates the feasible rows to the shard's version.
-    fn filter(&mut self, plan: &Plan<'_>, shard: &Shard, is_same_lineage: bool) {
-        let mut candidates = plan.candidates(shard);
-        match self.changed(plan, shard, is_same_lineage) {
-            Some(changed) => {
-                candidates.intersect(&changed);
-                self.feasible.subtract(&changed);
-                self.feasible.union(&passing_row(plan, shard, candidates));
-                self.unscored.union(&changed);
-                self.is_scored &= self.unscored.len() < FEW;
-            }
-            None => {
-                self.feasible = passing_row(plan, shard, candidates);
-                self.is_scored = false;
-            }
-        }
-        self.n_feasible = self.feasible.len();
-        // What failed is not remembered, so that it fails again.
-        let has_failed = !plan.devices().failed_rows(shard).is_empty();
-        self.version = if has_failed { 0 } else { shard.version };
-    }
-
-    /// The rows that changed since the last evaluation, if they are known and few.
-    fn changed(&self, plan: &Plan<'_>, shard: &Shard, is_same_lineage: bool) -> Option<RowSet> {
-        if !is_same_lineage || self.version == 0 || shard.version < self.version {
-            return None;
-        }
-        let changed = plan.kernels.rows_above(&shard.usage.version.0, self.version);
-        (changed.len() < FEW).then_some(changed)
-    }
-
-    /// Updates the scores of feasible rows to the shard's version.
-    fn score(&mut self, plan: &Plan<'_>, shard: &Shard, plain: &mut [i32; ROWS]) {
-        let mut rows = self.feasible;
-        if self.is_scored {
-            rows.intersect(&self.unscored);
-            self.unscored.iter().for_each(|row| plain[row] = 0);
-        } else {
-            *plain = [0; ROWS];
-            self.raw = SmallVec::from_elem(RawScores::default(), plan.normalized_scores().len());
-        }
-        for (score, weight) in plan.plain_scores() {
-            score.add_rows(plan, shard, &rows, plain, *weight);
-        }
-        let mut scratch = [0; ROWS];
-        for ((score, _), raw) in plan.normalized_scores().iter().zip(&mut self.raw) {
-            raw.clear(&self.unscored);
-            if score.add_rows(plan, shard, &rows, &mut scratch, 1) {
-                raw.take(&rows, &mut scratch);
-            }
-            raw.max = match &raw.column {
-                Some(column) => plan.kernels.max_of(column, &self.feasible).max(0),
-                None => 0,
-            };
-        }
-        self.ranking = None;
-        self.unscored = RowSet::EMPTY;
-        self.is_scored = true;
-    }
-
-    /// The ranking under these maxima, computed again unless valid.
-    fn ranked(&mut self, plan: &Plan<'_>, plain: &[i32; ROWS], maxima: &Maxima) -> &ShardRanking {
-        self.ranking.get_or_insert_with(|| rank(plan, &self.feasible, plain, &self.raw, maxima))
-    }
-}
-
-impl RawScores {
-    /// Clears the scores of some rows.
-    fn clear(&mut self, rows: &RowSet) {
-        if let Some(column) = &mut self.column {
-            rows.iter().for_each(|row| column[row] = 0);
-        }
-    }
-
-    /// Moves the scores of some rows here; `scratch` holds only these, and is 0 afterwards.
-    fn take(&mut self, rows: &RowSet, scratch: &mut [i32; ROWS]) {
-        let Some(column) = &mut self.column else {
-            self.column = Some(Box::new(std::mem::replace(scratch, [0; ROWS])));
-            return;
-        };
-        for row in rows.iter() {
-            column[row] = std::mem::take(&mut scratch[row]);
-        }
-    }
-}
-
-/// The highest total under the given maxima, and the rows that have it.
-fn rank(
-    plan: &Plan<'_>,
-    rows: &RowSet,
-    plain: &[i32; ROWS],
-    raw: &[RawScores],
-    maxima: &Maxima,
-) -> ShardRanking {
-    let mut totals = Cow::Borrowed(plain);
-    let constant = add_raw(plan, &mut totals, raw, maxima);
-    let best = plan.kernels.max_of(&totals, rows);
-    let rows = plan.kernels.rows_equal(&totals, rows, best);
-    ShardRanking { best: best + constant, rows }
-}
-
-/// Adds the weighted scores of raw scores under the given maxima; returns a constant to be added to every row.
-fn add_raw(
-    plan: &Plan<'_>,
-    totals: &mut Cow<'_, [i32; ROWS]>,
-    raw: &[RawScores],
-    maxima: &Maxima,
-) -> i32 {
-    let mut constant = 0;
-    for (((score, weight), raw), max) in plan.normalized_scores().iter().zip(raw).zip(maxima) {
-        let extent = Extent { lowest: 0, highest: i64::from(*max) };
-        let weighted = |raw: i32| weight * score.normalize.apply(i64::from(raw), extent) as i32;
-        match &raw.column {
-            None => constant += weighted(0),
-            Some(column) => add_weighted(totals.to_mut(), column, *max, weighted),
-        }
-    }
-    constant
-}
-
-/// Adds `weighted` of every raw score, using a table where the scores are small, as nearly all are.
-fn add_weighted(
-    totals: &mut [i32; ROWS],
-    column: &[i32; ROWS],
-    max: i32,
-    weighted: impl Fn(i32) -> i32,
-) {
-    const TABLE: usize = 64;
-    if (max as usize) < TABLE {
-        let table: [i32; TABLE] = std::array::from_fn(|raw| weighted((raw as i32).min(max)));
-        // Rows that are not feasible may hold any value from 0 on.
-        for (total, raw) in totals.iter_mut().zip(column) {
-            *total += table[*raw as usize % TABLE];
-        }
-    } else {
-        for (total, raw) in totals.iter_mut().zip(column) {
-            *total += weighted((*raw).min(max));
-        }
     }
 }

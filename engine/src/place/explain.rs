@@ -79,12 +79,13 @@ pub(crate) fn explain(
 fn account(plan: &Scoring<'_, '_>, options: &ExplainOptions<'_>) -> Result<Vec<Told>, EngineError> {
     let mut accountant = Accountant::new(plan);
     let mut nodes = Vec::with_capacity(plan.n_nodes());
-    let shards = plan.snapshot().shards.iter();
+    let shards = &plan.snapshot().shards;
     let feasible = match kept_promise(plan) {
         Some(kept) => Some(Feasible::only(kept, shards.len())),
         None => {
             let mut refusals = Refusals { plan, accountant: &mut accountant, nodes: &mut nodes };
-            let rows = shards.map(|shard| options.check_wanted().map(|()| refusals.of(shard)));
+            let rows =
+                shards.iter().map(|shard| options.check_wanted().map(|()| refusals.of(shard)));
             Feasible::of(rows.collect::<Result<Vec<_>, _>>()?)
         }
     };

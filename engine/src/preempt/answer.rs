@@ -97,11 +97,10 @@ impl Finished<'_, '_, '_> {
         }
         let mut rows: Vec<NodeRow> = best.iter().map(|eviction| eviction.row).collect();
         rows.sort_unstable();
-        let mut ranking = Ranking::default();
-        ranking.clear();
-        for of_shard in rows.chunk_by(|a, b| a.shard() == b.shard()) {
-            ranking.add(of_shard[0].shard(), 0, of_shard.iter().map(|row| row.row()).collect());
-        }
+        let by_shard = rows.chunk_by(|a, b| a.shard() == b.shard());
+        let of_shard =
+            |rows: &[NodeRow]| (rows[0].shard(), rows.iter().map(|row| row.row()).collect());
+        let mut ranking = Ranking::of(by_shard.map(of_shard).collect());
         let row = select(self.plan, &mut ranking, self.request.tie_break)?;
         best.iter().copied().find(|eviction| eviction.row == row)
     }

@@ -46,11 +46,11 @@ impl Remembered for Known {
 
 impl Known {
     /// The shards whose basis is another one than that of the known results.
-    pub(super) fn due(&mut self, now: impl ExactSizeIterator<Item = Basis>) -> Vec<Due<'_>> {
+    pub(super) fn due(&mut self, now: &[Basis]) -> Vec<Due<'_>> {
         self.0.resize_with(now.len(), OfShard::default);
         let shards = self.0.iter_mut().zip(now).enumerate();
-        let due = shards.filter(|(_, (known, now))| known.basis != *now);
-        due.map(|(index, (known, now))| (index, now, known)).collect()
+        let due = shards.filter(|(_, (known, now))| known.basis != **now);
+        due.map(|(index, (known, now))| (index, *now, known)).collect()
     }
 
     /// The results, in the shards' order.

@@ -86,7 +86,8 @@ impl Trial<'_, '_> {
             let passing = self.search.runs().passing_whatever_pods(shard, *rows);
             Basis { version: shard.version, rows: *rows, passing }
         };
-        let mut due = known.due(shards.iter().zip(resolvable.by_shard()).map(basis));
+        let now: Vec<Basis> = shards.iter().zip(resolvable.by_shard()).map(basis).collect();
+        let mut due = known.due(&now);
         let n_rows: usize = due.iter().map(|(_, basis, _)| basis.rows.len() as usize).sum();
         let retry =
             |(index, basis, tried): &mut Due<'_>| tried.set(*basis, self.shard(*index, *basis));

@@ -14,7 +14,9 @@ use super::local_devices::LocalRow;
 use super::node_table::ImageState;
 use super::objects::Objects;
 use super::pod_table::PlacedPod;
+use super::row_changes::RowChange;
 use super::shard::Shard;
+use super::spare_usage::SpareUsage;
 use super::stamp::AssumptionStamp;
 use super::storage::Storage;
 use crate::model::intern::Symbol;
@@ -35,11 +37,12 @@ pub(crate) struct Draft {
     free: OrdSet<NodeRow>,
     /// Version counter, shared with every fork, so that equal shard versions mean equal content everywhere.
     versions: Arc<AtomicU64>,
+    spare_usage: SpareUsage,
 }
 
 impl Draft {
     pub(crate) fn new(snapshot: Snapshot, versions: Arc<AtomicU64>) -> Draft {
-        Draft { snapshot, free: OrdSet::new(), versions }
+        Draft { snapshot, free: OrdSet::new(), versions, spare_usage: SpareUsage::default() }
     }
 
     /// A private copy of a snapshot, with its own history from here on. New nodes get rows of a new shard, because a
@@ -60,6 +63,7 @@ impl Draft {
     pub(crate) fn revert(&mut self, earlier: &Draft) {
         let left = std::mem::replace(&mut self.snapshot, earlier.snapshot.clone());
         self.free = earlier.free.clone();
+        self.spare_usage.clear();
         let version = self.next_version();
         for shard in &left.shards {
             if shard.index == self.snapshot.shards.len() {
@@ -67,14 +71,14 @@ impl Draft {
                 self.snapshot.shards.push(Arc::new(Shard { index, version, ..Shard::default() }));
                 self.free.extend(rows.map(|row| NodeRow::new(index, row)));
             }
-            let now = &mut self.snapshot.shards[shard.index];
+            let now = &self.snapshot.shards[shard.index];
             if now.version == shard.version {
                 continue;
             }
             let (then, was) = (&now.usage.version.0, &shard.usage.version.0);
             let changed: Vec<usize> = (0..ROWS).filter(|row| then[*row] != was[*row]).collect();
-            let now = Arc::make_mut(now);
-            changed.into_iter().for_each(|row| now.touch(row, version));
+            let now = self.snapshot.shards.change(shard.index, version);
+            changed.into_iter().for_each(|row| now.touch(row, version, RowChange::Other));
         }
     }
 
@@ -85,7 +89,7 @@ impl Draft {
         let domains = self.snapshot.topology.add_node(&node.facts().labels);
         self.snapshot.storage.add_node(node.facts().symbol, row);
         let is_fenced = self.snapshot.fences.contains(&*node.facts().name);
-        let shard = self.shard_mut(row);
+        let shard = self.change(row, version);
         shard.insert_node(row.row(), node, &domains, version);
         if is_fenced {
             shard.set_fenced(row.row(), true, version);
@@ -104,7 +108,7 @@ impl Draft {
         };
         if is_changed && let Some(row) = self.snapshot.row_named(name) {
             let version = self.next_version();
-            self.shard_mut(row).set_fenced(row.row(), is_fenced, version);
+            self.change(row, version).set_fenced(row.row(), is_fenced, version);
         }
         is_changed
     }
@@ -116,7 +120,7 @@ impl Draft {
         if let Some(old) = self.snapshot.node(row).cloned() {
             self.snapshot.topology.remove_node(&old.facts().labels);
         }
-        self.shard_mut(row).replace_node(row.row(), node, &domains, version);
+        self.change(row, version).replace_node(row.row(), node, &domains, version);
     }
 
     /// Frees a row; returns its pods.
@@ -126,7 +130,7 @@ impl Draft {
             self.snapshot.topology.remove_node(&old.facts().labels);
             self.snapshot.storage.remove_node(old.facts().symbol);
         }
-        let pods = self.shard_mut(row).remove_node(row.row(), version);
+        let pods = self.change(row, version).remove_node(row.row(), version);
         for placed in &pods {
             self.unindex_pod(row, &placed.pod, version);
         }
@@ -145,7 +149,7 @@ impl Draft {
     /// [`Draft::list_pod`] has to follow before a pod comes that does.
     pub(crate) fn take_room(&mut self, row: NodeRow, pod: &Pod) {
         let version = self.next_version();
-        self.shard_mut(row).take_room(row.row(), pod, version);
+        self.change(row, version).take_room(row.row(), pod, version);
     }
 
     /// Lists a pod in its row and in every index, the other part of [`Draft::add_pod`].
@@ -157,13 +161,13 @@ impl Draft {
             terms.add(term, row, version);
         }
         storage.add_pod(row, &pod, version);
-        self.shard_mut(row).list_pod(row.row(), pod, assumed);
+        self.amend(row).list_pod(row.row(), pod, assumed);
     }
 
     pub(crate) fn remove_pod(&mut self, row: NodeRow, pod: &Pod) {
         let version = self.next_version();
         self.unindex_pod(row, pod, version);
-        self.shard_mut(row).remove_pod(row.row(), pod, version);
+        self.change(row, version).remove_pod(row.row(), pod, version);
     }
 
     /// Takes a pod of this name off a row, if it is there, with its assumed bindings.
@@ -177,7 +181,7 @@ impl Draft {
 
     /// Replaces a pod on a row by one with the same facts, perhaps of a newer version.
     pub(crate) fn renew_pod(&mut self, row: NodeRow, pod: Pod) {
-        self.shard_mut(row).replace_pod(row.row(), pod, None);
+        self.amend(row).replace_pod(row.row(), pod, None);
     }
 
     /// Gives a pod on a row the highest priority, keeping its position, so that no pod evicts it.
@@ -188,7 +192,7 @@ impl Draft {
         let facts = ShapeFacts { priority: i32::MAX, ..placed.shape.facts.clone() };
         let pod = placed.pod.changed(facts, &self.snapshot.model);
         let version = self.next_version();
-        self.shard_mut(row).replace_pod(row.row(), pod, Some(version));
+        self.change(row, version).replace_pod(row.row(), pod, Some(version));
     }
 
     /// Nominates a pending pod to a node (S-PRE-21); an earlier nomination is replaced.
@@ -264,7 +268,7 @@ impl Draft {
     fn touch_devices(&mut self, version: u64) {
         for node in self.snapshot.devices.take_touched() {
             if let Some(row) = self.snapshot.row_of(node) {
-                self.shard_mut(row).touch(row.row(), version);
+                self.change(row, version).touch(row.row(), version, RowChange::Other);
                 self.describe_devices(row);
             }
         }
@@ -277,7 +281,7 @@ impl Draft {
             Some(node) => self.snapshot.devices.local_to(node),
             None => Some(LocalRow::default()),
         };
-        self.shard_mut(row).set_devices(row.row(), local);
+        self.amend(row).set_devices(row.row(), local);
     }
 
     /// Takes what a pod assumed on the node of a row is bound to (S-VLB-9, S-DRA-93).
@@ -357,39 +361,49 @@ impl Draft {
         let states: Vec<(Symbol, ImageState)> =
             names.filter_map(|name| Some((name, *newest.get(&name)?))).collect();
         let version = self.next_version();
-        let shard = self.shard_mut(row);
+        let shard = self.change(row, version);
         Arc::make_mut(&mut shard.nodes).set_images(row.row(), &states);
-        shard.touch(row.row(), version);
+        shard.touch(row.row(), version, RowChange::Other);
     }
 
     /// Replaces a row's image entry, so that it is as an earlier change found it.
     pub(crate) fn recall_images(&mut self, row: NodeRow, states: &[(Symbol, ImageState)]) {
         let version = self.next_version();
-        let shard = self.shard_mut(row);
+        let shard = self.change(row, version);
         Arc::make_mut(&mut shard.nodes).set_images(row.row(), states);
-        shard.touch(row.row(), version);
+        shard.touch(row.row(), version, RowChange::Other);
     }
 
     /// Makes ports of a row's pods count as free (S-PRT-5).
     pub(crate) fn free_ports(&mut self, row: NodeRow, ports: &[HostPort]) {
         let version = self.next_version();
-        let shard = self.shard_mut(row);
+        let shard = self.change(row, version);
         Arc::make_mut(&mut shard.usage).free_ports(row.row(), ports);
-        shard.touch(row.row(), version);
+        shard.touch(row.row(), version, RowChange::Other);
     }
 
     /// Puts the pods of a row into this order (S-PRE-12); others stay behind them.
     pub(crate) fn order_pods(&mut self, row: NodeRow, order: &[PodKey]) {
         let version = self.next_version();
-        let shard = self.shard_mut(row);
+        let shard = self.change(row, version);
         let position = |key: &PodKey| order.iter().position(|other| other == key);
         let pods = Arc::make_mut(&mut shard.pods).of_mut(row.row());
         pods.sort_by_key(|placed| position(placed.pod.key()).unwrap_or(order.len()));
-        shard.touch(row.row(), version);
+        shard.touch(row.row(), version, RowChange::Other);
     }
 
-    fn shard_mut(&mut self, row: NodeRow) -> &mut Shard {
-        Arc::make_mut(&mut self.snapshot.shards[row.shard()])
+    /// The shard of a row, for a change of the row with this version.
+    fn change(&mut self, row: NodeRow, version: u64) -> &mut Shard {
+        let shards = &mut self.snapshot.shards;
+        let before = shards[row.shard()].version;
+        let shard = shards.change(row.shard(), version);
+        self.spare_usage.unshare(shard, before);
+        shard
+    }
+
+    /// The shard of a row, for what changes the version of no row.
+    fn amend(&mut self, row: NodeRow) -> &mut Shard {
+        self.snapshot.shards.amend(row.shard())
     }
 
     fn next_version(&self) -> u64 {

@@ -5,12 +5,14 @@ use std::sync::Arc;
 use super::local_devices::{LocalDevices, LocalRow};
 use super::node_table::NodeTable;
 use super::pod_table::{PlacedPod, PodTable};
+use super::row_changes::{RowChange, RowChanges};
 use super::stamp::AssumptionStamp;
 use super::usage::UsageTable;
 use crate::domain::DomainId;
-use crate::kernel::balance_of;
+use crate::kernel::{Kernels, balance_of};
 use crate::model::Node;
 use crate::model::Pod;
+use crate::rows::RowSet;
 
 /// A group of [`ROWS`](crate::rows::ROWS) rows. Equal versions mean equal content, across snapshots and forks.
 #[derive(Clone, Debug, Default)]
@@ -18,6 +20,8 @@ pub(crate) struct Shard {
     /// Position in the snapshot.
     pub(crate) index: usize,
     pub(crate) version: u64,
+    /// The rows that changed last.
+    pub(crate) changes: RowChanges,
     pub(crate) nodes: Arc<NodeTable>,
     pub(crate) usage: Arc<UsageTable>,
     pub(crate) pods: Arc<PodTable>,
@@ -36,7 +40,7 @@ impl Shard {
         let nodes = Arc::make_mut(&mut self.nodes);
         nodes.insert(row, node, domains);
         nodes.version = version;
-        self.touch(row, version);
+        self.touch(row, version, RowChange::Other);
     }
 
     /// Replaces the node object of a row; its pods stay, and so does its fence.
@@ -53,7 +57,7 @@ impl Shard {
         nodes.insert(row, node, domains);
         nodes.set_fenced(row, is_fenced);
         nodes.version = version;
-        self.touch(row, version);
+        self.touch(row, version, RowChange::Other);
     }
 
     /// Fences the node of a row, or lifts its fence.
@@ -61,7 +65,7 @@ impl Shard {
         let nodes = Arc::make_mut(&mut self.nodes);
         nodes.set_fenced(row, is_fenced);
         nodes.version = version;
-        self.touch(row, version);
+        self.touch(row, version, RowChange::Other);
     }
 
     /// Empties a row; returns its pods.
@@ -70,7 +74,7 @@ impl Shard {
         nodes.remove(row);
         nodes.version = version;
         Arc::make_mut(&mut self.usage).clear(row);
-        self.touch(row, version);
+        self.touch(row, version, RowChange::Other);
         std::mem::take(Arc::make_mut(&mut self.pods).of_mut(row))
     }
 
@@ -85,7 +89,7 @@ impl Shard {
     pub(crate) fn take_room(&mut self, row: usize, pod: &Pod, version: u64) {
         let ports = &pod.shape().facts.host_ports;
         Arc::make_mut(&mut self.usage).add(row, pod.footprint(), ports);
-        self.touch(row, version);
+        self.touch(row, version, RowChange::came(pod));
     }
 
     /// Puts a pod whose room is taken into the list of the row.
@@ -101,7 +105,7 @@ impl Shard {
         };
         let ports = &placed.pod.shape().facts.host_ports;
         Arc::make_mut(&mut self.usage).subtract(row, placed.pod.footprint(), ports);
-        self.touch(row, version);
+        self.touch(row, version, RowChange::left(&placed.pod));
     }
 
     /// Replaces a pod of a row, if it is there, by another of its name with the same footprint; it keeps its position.
@@ -113,13 +117,22 @@ impl Shard {
         };
         *placed = PlacedPod::new(pod, placed.assumed);
         if let Some(version) = version {
-            self.touch(row, version);
+            self.touch(row, version, RowChange::Other);
         }
     }
 
-    /// Updates values derived from a row's sums, and marks the row as changed.
-    pub(crate) fn touch(&mut self, row: usize, version: u64) {
-        self.version = version;
+    /// The rows that changed above a version of the same history.
+    pub(crate) fn rows_above(&self, version: u64, kernels: Kernels) -> RowSet {
+        let all = || kernels.rows_above(&self.usage.version.0, version);
+        let rows = self.changes.rows_above(version);
+        debug_assert!(rows.is_none_or(|rows| rows == all()), "rows and their changes agree");
+        rows.unwrap_or_else(all)
+    }
+
+    /// Updates values derived from a row's sums, and marks the row as changed. The version is the shard's, too.
+    pub(crate) fn touch(&mut self, row: usize, version: u64, change: RowChange) {
+        debug_assert_eq!(self.version, version, "the shard was opened for this change");
+        self.changes.note(row, version, change);
         let room = &self.nodes.allocatable;
         let usage = Arc::make_mut(&mut self.usage);
         usage.version[row] = version;

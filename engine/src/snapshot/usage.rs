@@ -10,7 +10,7 @@ use crate::model::shape::Footprint;
 use crate::rows::{Column, RowSet, column_of};
 
 /// Sums in the units of [`crate::model::resources::Resources`] (S-CCH-8). Rows without a node are all 0.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct UsageTable {
     pub(crate) milli_cpu: Column<i64>,
     pub(crate) memory: Column<i64>,
@@ -98,6 +98,25 @@ impl UsageTable {
             rows.remove(row);
             !rows.is_empty()
         });
+    }
+
+    /// Takes some rows of a newer table, which differ from this one's, and what is not kept by row.
+    pub(crate) fn follow(&mut self, newer: &UsageTable, rows: &RowSet) {
+        for row in rows.iter() {
+            self.milli_cpu[row] = newer.milli_cpu[row];
+            self.memory[row] = newer.memory[row];
+            self.ephemeral_storage[row] = newer.ephemeral_storage[row];
+            self.non_zero_milli_cpu[row] = newer.non_zero_milli_cpu[row];
+            self.non_zero_memory[row] = newer.non_zero_memory[row];
+            self.pods[row] = newer.pods[row];
+            self.balance[row] = newer.balance[row];
+            self.version[row] = newer.version[row];
+        }
+        for (name, column) in &newer.scalars {
+            let own = column_of(&mut self.scalars, *name);
+            rows.iter().for_each(|row| own[row] = column[row]);
+        }
+        self.ports.clone_from(&newer.ports);
     }
 
     /// The column of a scalar; `None` when no pod of the shard ever had any of it.
