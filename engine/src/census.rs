@@ -121,6 +121,13 @@ impl Census {
         self.tallies[subject].by_row.get(rows).unwrap_or(&[])
     }
 
+    /// For the sums at an index of the demand's sums, where each row is alone in its domain: the weights of a shard's
+    /// rows; those of rows without the key do not count.
+    pub(crate) fn by_row<'c>(&'c self, index: usize, shard: &Shard) -> Option<&'c [i32; ROWS]> {
+        let subject = self.counted.sums[index].subject;
+        self.sums[index].is_by_row().then(|| self.on_shard(subject, shard).try_into().ok())?
+    }
+
     /// The sums at an index of the demand's sums.
     pub(crate) fn sum(&self, index: usize) -> &DomainSums {
         &self.sums[index]

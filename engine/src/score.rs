@@ -21,6 +21,7 @@ mod taint_toleration;
 pub(crate) mod utilization;
 pub(crate) mod volume_binding;
 
+use crate::model::intern::Symbol;
 use crate::plugin::Plugin;
 use crate::prepared::Prepared;
 use crate::rows::{ROWS, RowSet};
@@ -52,11 +53,19 @@ pub(crate) type ScoreRows = fn(&Prepared<'_>, &Shard, &RowSet, &mut [i32; ROWS],
 /// Scores the feasible rows of every shard, in the shards' order; `None` where PreScore turns out to return `Skip`.
 pub(crate) type ScoreCluster = fn(&Prepared<'_>, &[RowSet]) -> Option<ClusterScores>;
 
-/// Raw scores of feasible rows.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct ClusterScores {
+/// Raw scores by row, or by what they follow from.
+#[derive(Clone, Debug)]
+pub(crate) enum Columns {
     /// One column for each shard; rows that are not feasible may hold any value.
-    pub(crate) columns: Vec<[i32; ROWS]>,
+    ByRow(Vec<[i32; ROWS]>),
+    /// The scores of the domains of a key, at most [`FEW_DOMAINS`](crate::kernel::FEW_DOMAINS); that of rows without the key comes first.
+    ByDomain { key: Symbol, scores: Vec<i32> },
+}
+
+/// Raw scores of feasible rows.
+#[derive(Clone, Debug)]
+pub(crate) struct ClusterScores {
+    pub(crate) columns: Columns,
     /// The feasible rows of each shard that are normalized; `None` for all. The others score 0 (S-TS-8).
     pub(crate) normalized: Option<Vec<RowSet>>,
 }

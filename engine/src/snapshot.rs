@@ -20,7 +20,7 @@ pub(crate) mod row_changes;
 pub(crate) mod shard;
 pub(crate) mod shards;
 mod since;
-mod spare_usage;
+mod spare_tables;
 mod stamp;
 pub(crate) mod storage;
 pub(crate) mod term_index;

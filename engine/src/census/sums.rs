@@ -40,6 +40,11 @@ pub(crate) struct DomainSums {
     n_nodes: Vec<u32>,
     /// The domain of each counted row; [`DomainId::NONE`] for other rows.
     domains: Vec<DomainId>,
+    /// Whether all nodes that have the key count.
+    counts_all: bool,
+    /// Number of counted rows of each domain, and of rows that are not alone in their domain.
+    n_rows: Vec<u32>,
+    n_together: usize,
     total: i64,
     /// The smallest sums at the last [`DomainSums::settle`].
     smallest: Smallest,
@@ -64,6 +69,9 @@ impl DomainSums {
             by_domain: vec![0; n_domains],
             n_nodes: Vec::new(),
             domains: Vec::with_capacity(snapshot.shards.len() * ROWS),
+            counts_all: matches!(by.nodes, CountedNodes::All),
+            n_rows: vec![0; n_domains],
+            n_together: 0,
             total: 0,
             smallest: Smallest::default(),
             is_settled: false,
@@ -79,6 +87,7 @@ impl DomainSums {
                 for row in rows.iter() {
                     let domain = label.domains[row];
                     sums.domains[from + row] = domain;
+                    sums.note_row(domain);
                     if let Some(n_nodes) = sums.n_nodes.get_mut(domain.index()) {
                         *n_nodes += 1;
                     }
@@ -120,6 +129,8 @@ impl DomainSums {
             None => DomainId::NONE,
         };
         let old = std::mem::replace(&mut self.domains[row.index()], domain);
+        self.forget_row(old);
+        self.note_row(domain);
         if let Some(n_nodes) = self.n_nodes.get_mut(old.index()).filter(|_| old.is_some()) {
             *n_nodes -= 1;
         }
@@ -130,11 +141,42 @@ impl DomainSums {
         self.add(row, weight);
     }
 
+    /// Notes that a row came to a domain.
+    fn note_row(&mut self, domain: DomainId) {
+        if let Some(n_rows) = self.n_rows.get_mut(domain.index()).filter(|_| domain.is_some()) {
+            *n_rows += 1;
+            self.n_together += match *n_rows {
+                1 => 0,
+                2 => 2,
+                _ => 1,
+            };
+        }
+    }
+
+    /// Notes that a row left a domain.
+    fn forget_row(&mut self, domain: DomainId) {
+        if let Some(n_rows) = self.n_rows.get_mut(domain.index()).filter(|_| domain.is_some()) {
+            *n_rows -= 1;
+            self.n_together -= match *n_rows {
+                0 => 0,
+                1 => 2,
+                _ => 1,
+            };
+        }
+    }
+
+    /// Whether each node that has the key is alone in its domain, as with the key of host names: then the weight of a
+    /// row's domain is that of the row.
+    pub(crate) fn is_by_row(&self) -> bool {
+        self.counts_all && self.n_together == 0
+    }
+
     /// Makes room for new rows and domains, with sums of 0.
     pub(super) fn grow(&mut self, snapshot: &Snapshot) {
         self.domains.resize(snapshot.shards.len() * ROWS, DomainId::NONE);
         let n_domains = snapshot.topology.n_domains(self.key).max(self.by_domain.len());
         self.by_domain.resize(n_domains, 0);
+        self.n_rows.resize(n_domains, 0);
         if !self.n_nodes.is_empty() {
             self.n_nodes.resize(n_domains, 0);
         }
@@ -171,6 +213,7 @@ impl DomainSums {
             assert_eq!(domain(self, i), domain(other, i), "the domain of a row");
         }
         assert_eq!(self.total, other.total, "the sum over all domains");
+        assert_eq!(self.n_together, other.n_together, "the rows that share a domain");
         for i in 0..n_domains {
             assert_eq!(sum(self, i), sum(other, i), "the sum of a domain");
             assert_eq!(n_nodes(self, i), n_nodes(other, i), "the nodes of a domain");

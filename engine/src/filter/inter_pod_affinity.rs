@@ -67,11 +67,20 @@ fn near(prepared: &Prepared<'_>, shard: &Shard, rows: &RowSet) -> RowSet {
 /// The rows whose domain has a counted pod for any of these sums.
 fn occupied(prepared: &Prepared<'_>, sums: &[usize], shard: &Shard, rows: &RowSet) -> RowSet {
     let mut occupied = RowSet::EMPTY;
-    for sum in sums.iter().map(|sum| prepared.census().sum(*sum)) {
+    let census = prepared.census();
+    for index in sums {
+        let sum = census.sum(*index);
         if sum.total() > 0
             && let Some(label) = shard.nodes.labels.get(&sum.key())
         {
-            occupied.union(&label.rows_where(rows, |domain| sum.of(domain) > 0));
+            occupied.union(&match census.by_row(*index, shard) {
+                Some(weights) => {
+                    let mut keyed = *rows;
+                    keyed.intersect(&label.rows);
+                    prepared.kernels.rows_positive(weights, &keyed)
+                }
+                None => label.rows_where(rows, |domain| sum.of(domain) > 0),
+            });
         }
     }
     occupied

@@ -118,6 +118,10 @@ kernel! {
     (scores: &mut [i32; ROWS], domains: &[DomainId; ROWS], weights: &[i32; FEW_DOMAINS])
 }
 kernel! {
+    /// `scores` += the weight of each row (S-IS-5).
+    add_all = normalize::add_all; (scores: &mut [i32; ROWS], weights: &[i32; ROWS])
+}
+kernel! {
     /// `sums` += count · `weight` + `constant`, by row (S-TS-7).
     add_counts = normalize::add_counts;
     (sums: &mut [f64; ROWS], counts: &[i32; ROWS], weight: f64, constant: f64)
@@ -142,6 +146,10 @@ kernel! {
 kernel! {
     /// The rows among `rows` that hold `value`.
     rows_equal = reduce::rows_equal; (values: &[i32; ROWS], rows: &RowSet, value: i32) -> RowSet
+}
+kernel! {
+    /// The rows among `rows` whose value is above 0.
+    rows_positive = reduce::rows_positive; (values: &[i32; ROWS], rows: &RowSet) -> RowSet
 }
 kernel! {
     /// The rows whose version is above `version`.

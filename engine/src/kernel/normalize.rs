@@ -1,7 +1,8 @@
 //! Normalize: scores that read all nodes, scaled to 0 to 100. Rules: S-IS-6, S-TS-7, S-TS-8.
 //!
-//! Every integer here is below 2³³ and so exact in a double. ⌊a / b⌋ by one division is the integer quotient: a / b is
-//! at least 1 / b > 2⁻³² away from every integer that it does not equal, and rounding moves it by less than 2⁻⁴⁴.
+//! Every integer here is below 2⁴⁰ and so exact in a double. ⌊a / b⌋ is computed as ⌊(a + ½) · (1 / b)⌋: the exact value
+//! of (a + ½) / b is at least 1 / 2b > 2⁻³³ away from every integer, and with a quotient of at most 200 the two roundings
+//! move it by less than 2⁻⁴⁴; so the floor is the integer quotient.
 
 use std::ops::AddAssign;
 
@@ -27,9 +28,9 @@ pub(super) fn add_spread(
     (lowest, highest): (i32, i32),
     weight: i32,
 ) {
-    let (sum, highest) = (f64::from(lowest) + f64::from(highest), f64::from(highest));
+    let (sum, inverse) = (f64::from(lowest) + f64::from(highest), 1.0 / f64::from(highest));
     for row in 0..ROWS {
-        let score = (100.0 * (sum - f64::from(values[row])) / highest).floor();
+        let score = ((100.0 * (sum - f64::from(values[row])) + 0.5) * inverse).floor();
         totals[row] = totals[row].wrapping_add(weight.wrapping_mul(exact_i32(score)));
     }
 }
@@ -47,6 +48,14 @@ pub(super) fn add_range(
     for row in 0..ROWS {
         let score = (100.0 * ((f64::from(values[row]) - lowest) / range)).floor();
         totals[row] = totals[row].wrapping_add(weight.wrapping_mul(exact_i32(score)));
+    }
+}
+
+/// `sums` += `values`, by row.
+#[inline(always)]
+pub(super) fn add_all(sums: &mut [i32; ROWS], values: &[i32; ROWS]) {
+    for row in 0..ROWS {
+        sums[row] = sums[row].wrapping_add(values[row]);
     }
 }
 

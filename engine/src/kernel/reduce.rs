@@ -38,6 +38,11 @@ pub(super) fn rows_equal(values: &[i32; ROWS], rows: &RowSet, value: i32) -> Row
 }
 
 #[inline(always)]
+pub(super) fn rows_positive(values: &[i32; ROWS], rows: &RowSet) -> RowSet {
+    pack_where(rows, |row| values[row] > 0)
+}
+
+#[inline(always)]
 pub(super) fn rows_above(versions: &[u64; ROWS], version: u64) -> RowSet {
     pack_where(&RowSet::FULL, |row| versions[row] > version)
 }

@@ -358,7 +358,7 @@ impl Evaluation {
                 }
             }
         }
-        let scores: SmallVec<[Normalized; 2]> = plan
+        let scores: SmallVec<[Normalized<'_>; 2]> = plan
             .cluster_scores()
             .iter()
             .filter_map(|(score, weight)| Normalized::of(plan, *score, *weight, feasible))

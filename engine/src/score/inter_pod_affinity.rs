@@ -2,8 +2,9 @@
 //! Rules: S-IS-1 to S-IS-6. Reads: `Census`.
 
 use super::normalize::Normalize;
-use super::{ClusterScores, Raw, Score};
-use crate::kernel::few_domains;
+use super::{ClusterScores, Columns, Raw, Score};
+use crate::census::sums::DomainSums;
+use crate::kernel::{FEW_DOMAINS, few_domains};
 use crate::plugin::Plugin;
 use crate::prepared::Prepared;
 use crate::rows::{ROWS, RowSet};
@@ -26,24 +27,44 @@ fn score(prepared: &Prepared<'_>, feasible: &[RowSet]) -> Option<ClusterScores> 
     if !preferences.iter().any(has_any) {
         return None;
     }
+    // A sum beyond 32 bits would need more than ten million pods with a preference each.
+    let weights = |sum: &DomainSums| -> Vec<i32> {
+        sum.by_domain().iter().map(|weight| *weight as i32).collect()
+    };
+    if let [sum] = preferences[..] {
+        let sum = census.sum(sum);
+        if sum.by_domain().len() <= FEW_DOMAINS {
+            let columns = Columns::ByDomain { key: sum.key(), scores: weights(sum) };
+            return Some(ClusterScores { columns, normalized: None });
+        }
+    }
     let mut columns = vec![[0; ROWS]; feasible.len()];
-    for sum in preferences.iter().map(|sum| census.sum(*sum)) {
-        // A sum beyond 32 bits would need more than ten million pods with a preference each.
-        let weights: Vec<i32> = sum.by_domain().iter().map(|weight| *weight as i32).collect();
+    for index in preferences {
+        let sum = census.sum(*index);
+        // By row, where each row is a domain of its own; else by domain.
+        let weights = if sum.is_by_row() { Vec::new() } else { weights(sum) };
         let few = few_domains(&weights);
         for (column, shard) in columns.iter_mut().zip(&prepared.snapshot().shards) {
             let Some(label) = shard.nodes.labels.get(&sum.key()) else {
                 continue;
             };
             let domains = &label.domains.0;
-            if let Some(weights) = &few {
-                prepared.kernels.add_weights(column, domains, weights);
-                continue;
-            }
-            for (score, domain) in column.iter_mut().zip(domains) {
-                *score += weights.get(domain.index()).copied().unwrap_or(0);
+            match (census.by_row(*index, shard), &few) {
+                (Some(weights), _) if label.rows == shard.nodes.rows => {
+                    // Rows without a node have no pods.
+                    prepared.kernels.add_all(column, weights);
+                }
+                (Some(weights), _) => {
+                    label.rows.iter().for_each(|row| column[row] += weights[row]);
+                }
+                (None, Some(weights)) => prepared.kernels.add_weights(column, domains, weights),
+                (None, None) => {
+                    for (score, domain) in column.iter_mut().zip(domains) {
+                        *score += weights.get(domain.index()).copied().unwrap_or(0);
+                    }
+                }
             }
         }
     }
-    Some(ClusterScores { columns, normalized: None })
+    Some(ClusterScores { columns: Columns::ByRow(columns), normalized: None })
 }

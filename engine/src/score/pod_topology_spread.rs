@@ -3,7 +3,7 @@
 
 use super::ln::ln;
 use super::normalize::Normalize;
-use super::{ClusterScores, Raw, Score};
+use super::{ClusterScores, Columns, Raw, Score};
 use crate::census::demand::SoftConstraint;
 use crate::kernel::{FEW_DOMAINS, few_domains};
 use crate::model::intern::Symbol;
@@ -56,7 +56,7 @@ fn score(prepared: &Prepared<'_>, feasible: &[RowSet]) -> Option<ClusterScores> 
     let costs: Vec<Cost<'_>> =
         soft.list.iter().map(|constraint| cost(prepared, constraint, rows)).collect();
     let columns = shards.iter().map(|shard| score_shard(prepared, shard, &costs)).collect();
-    Some(ClusterScores { columns, normalized: keyed })
+    Some(ClusterScores { columns: Columns::ByRow(columns), normalized: keyed })
 }
 
 fn cost<'a>(prepared: &Prepared<'_>, constraint: &'a SoftConstraint, rows: &[RowSet]) -> Cost<'a> {

@@ -4,7 +4,7 @@
 //! Before v1.37 the plugin has no score (S-VS-1).
 
 use super::normalize::Normalize;
-use super::{ClusterScores, Raw, Score};
+use super::{ClusterScores, Columns, Raw, Score};
 use crate::plugin::Plugin;
 use crate::policy::shape::{ShapePoint, interpolate};
 use crate::prepared::Prepared;
@@ -50,7 +50,7 @@ fn score(prepared: &Prepared<'_>, feasible: &[RowSet]) -> Option<ClusterScores> 
             column[row] = mean(uses, shape) as i32;
         });
     }
-    Some(ClusterScores { columns, normalized: None })
+    Some(ClusterScores { columns: Columns::ByRow(columns), normalized: None })
 }
 
 /// The score of a row with these uses: the mean of the classes, rounded half up (S-137-12).

@@ -16,7 +16,7 @@ use super::objects::Objects;
 use super::pod_table::PlacedPod;
 use super::row_changes::RowChange;
 use super::shard::Shard;
-use super::spare_usage::SpareUsage;
+use super::spare_tables::SpareTables;
 use super::stamp::AssumptionStamp;
 use super::storage::Storage;
 use crate::model::intern::Symbol;
@@ -37,12 +37,12 @@ pub(crate) struct Draft {
     free: OrdSet<NodeRow>,
     /// Version counter, shared with every fork, so that equal shard versions mean equal content everywhere.
     versions: Arc<AtomicU64>,
-    spare_usage: SpareUsage,
+    spare_tables: SpareTables,
 }
 
 impl Draft {
     pub(crate) fn new(snapshot: Snapshot, versions: Arc<AtomicU64>) -> Draft {
-        Draft { snapshot, free: OrdSet::new(), versions, spare_usage: SpareUsage::default() }
+        Draft { snapshot, free: OrdSet::new(), versions, spare_tables: SpareTables::default() }
     }
 
     /// A private copy of a snapshot, with its own history from here on. New nodes get rows of a new shard, because a
@@ -63,7 +63,7 @@ impl Draft {
     pub(crate) fn revert(&mut self, earlier: &Draft) {
         let left = std::mem::replace(&mut self.snapshot, earlier.snapshot.clone());
         self.free = earlier.free.clone();
-        self.spare_usage.clear();
+        self.spare_tables.clear();
         let version = self.next_version();
         for shard in &left.shards {
             if shard.index == self.snapshot.shards.len() {
@@ -161,6 +161,7 @@ impl Draft {
             terms.add(term, row, version);
         }
         storage.add_pod(row, &pod, version);
+        self.spare_tables.forget_since(row.shard(), version);
         self.amend(row).list_pod(row.row(), pod, assumed);
     }
 
@@ -181,6 +182,7 @@ impl Draft {
 
     /// Replaces a pod on a row by one with the same facts, perhaps of a newer version.
     pub(crate) fn renew_pod(&mut self, row: NodeRow, pod: Pod) {
+        self.spare_tables.forget(row.shard());
         self.amend(row).replace_pod(row.row(), pod, None);
     }
 
@@ -397,7 +399,7 @@ impl Draft {
         let shards = &mut self.snapshot.shards;
         let before = shards[row.shard()].version;
         let shard = shards.change(row.shard(), version);
-        self.spare_usage.unshare(shard, before);
+        self.spare_tables.unshare(shard, before);
         shard
     }
 

@@ -10,7 +10,7 @@ use super::stamp::AssumptionStamp;
 use crate::model::population::PopulationId;
 use crate::model::shape::{Footprint, Shape};
 use crate::model::{Pod, PodKey};
-use crate::rows::ROWS;
+use crate::rows::{ROWS, RowSet};
 
 const BLOCK: usize = 16;
 
@@ -137,6 +137,26 @@ impl PodTable {
         let pods = self.of_mut(row);
         let at = pods.iter().position(|placed| placed.is(key, hash))?;
         Some(pods.swap_remove(at))
+    }
+
+    /// Takes the lists of some rows of a newer table, which differ from this one's.
+    pub(crate) fn follow(&mut self, newer: &PodTable, rows: &RowSet) {
+        for row in rows.iter() {
+            let (block, newer_block) = (&mut self.0[row / BLOCK], &newer.0[row / BLOCK]);
+            match Arc::get_mut(block) {
+                Some(block) => block.0[row % BLOCK].clone_from(newer.row(row)),
+                None => *block = newer_block.clone(),
+            }
+        }
+    }
+
+    /// Whether each row has the same list, not only an equal one. For assertions.
+    pub(crate) fn lists_the_same_as(&self, other: &PodTable) -> bool {
+        let late = |row: &RowPods| row.late.as_ref().map(Arc::as_ptr);
+        (0..ROWS).all(|row| {
+            let (own, other) = (self.row(row), other.row(row));
+            Arc::ptr_eq(&own.pods, &other.pods) && late(own) == late(other)
+        })
     }
 
     /// The list of a row, for changing it.
