@@ -3,6 +3,7 @@
 
 pub(crate) mod allowance;
 pub(crate) mod bindings;
+pub(crate) mod by_importance;
 mod covering;
 pub(crate) mod devices;
 pub(crate) mod draft;
@@ -13,6 +14,7 @@ pub(crate) mod matching;
 pub(crate) mod node_table;
 pub(crate) mod nominations;
 pub(crate) mod objects;
+pub(crate) mod placed_pod;
 pub(crate) mod pod_table;
 pub(crate) mod population_index;
 mod postings;

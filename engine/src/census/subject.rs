@@ -13,7 +13,7 @@ use crate::model::population::{Population, PopulationId};
 use crate::model::shape::{Shape, ShapeId};
 use crate::rows::NodeRow;
 use crate::snapshot::Snapshot;
-use crate::snapshot::pod_table::PlacedPod;
+use crate::snapshot::placed_pod::PlacedPod;
 use crate::snapshot::row_changes::PodChange;
 
 /// Which pods count, and with which weight.

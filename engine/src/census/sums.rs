@@ -40,10 +40,9 @@ pub(crate) struct DomainSums {
     n_nodes: Vec<u32>,
     /// The domain of each counted row; [`DomainId::NONE`] for other rows.
     domains: Vec<DomainId>,
-    /// Whether all nodes that have the key count.
-    counts_all: bool,
-    /// Number of counted rows of each domain, and of rows that are not alone in their domain.
-    n_rows: Vec<u32>,
+    /// Where all nodes that have the key count: the number of rows of each domain, and of those that are not alone in
+    /// theirs.
+    n_rows: Option<Vec<u32>>,
     n_together: usize,
     total: i64,
     /// The smallest sums at the last [`DomainSums::settle`].
@@ -69,8 +68,7 @@ impl DomainSums {
             by_domain: vec![0; n_domains],
             n_nodes: Vec::new(),
             domains: Vec::with_capacity(snapshot.shards.len() * ROWS),
-            counts_all: matches!(by.nodes, CountedNodes::All),
-            n_rows: vec![0; n_domains],
+            n_rows: matches!(by.nodes, CountedNodes::All).then(|| vec![0; n_domains]),
             n_together: 0,
             total: 0,
             smallest: Smallest::default(),
@@ -87,13 +85,15 @@ impl DomainSums {
                 for row in rows.iter() {
                     let domain = label.domains[row];
                     sums.domains[from + row] = domain;
-                    sums.note_row(domain);
-                    if let Some(n_nodes) = sums.n_nodes.get_mut(domain.index()) {
-                        *n_nodes += 1;
+                    let counts = sums.n_rows.as_mut().unwrap_or(&mut sums.n_nodes);
+                    if let Some(n_rows) = counts.get_mut(domain.index()) {
+                        *n_rows += 1;
                     }
                 }
             }
         }
+        let together = sums.n_rows.iter().flatten().filter(|n_rows| **n_rows > 1);
+        sums.n_together = together.map(|n_rows| *n_rows as usize).sum();
         sums
     }
 
@@ -143,7 +143,8 @@ impl DomainSums {
 
     /// Notes that a row came to a domain.
     fn note_row(&mut self, domain: DomainId) {
-        if let Some(n_rows) = self.n_rows.get_mut(domain.index()).filter(|_| domain.is_some()) {
+        let of_domain = self.n_rows.as_mut().and_then(|n_rows| n_rows.get_mut(domain.index()));
+        if let Some(n_rows) = of_domain.filter(|_| domain.is_some()) {
             *n_rows += 1;
             self.n_together += match *n_rows {
                 1 => 0,
@@ -155,7 +156,8 @@ impl DomainSums {
 
     /// Notes that a row left a domain.
     fn forget_row(&mut self, domain: DomainId) {
-        if let Some(n_rows) = self.n_rows.get_mut(domain.index()).filter(|_| domain.is_some()) {
+        let of_domain = self.n_rows.as_mut().and_then(|n_rows| n_rows.get_mut(domain.index()));
+        if let Some(n_rows) = of_domain.filter(|_| domain.is_some()) {
             *n_rows -= 1;
             self.n_together -= match *n_rows {
                 0 => 0,
@@ -168,7 +170,7 @@ impl DomainSums {
     /// Whether each node that has the key is alone in its domain, as with the key of host names: then the weight of a
     /// row's domain is that of the row.
     pub(crate) fn is_by_row(&self) -> bool {
-        self.counts_all && self.n_together == 0
+        self.n_rows.is_some() && self.n_together == 0
     }
 
     /// Makes room for new rows and domains, with sums of 0.
@@ -176,7 +178,9 @@ impl DomainSums {
         self.domains.resize(snapshot.shards.len() * ROWS, DomainId::NONE);
         let n_domains = snapshot.topology.n_domains(self.key).max(self.by_domain.len());
         self.by_domain.resize(n_domains, 0);
-        self.n_rows.resize(n_domains, 0);
+        if let Some(n_rows) = &mut self.n_rows {
+            n_rows.resize(n_domains, 0);
+        }
         if !self.n_nodes.is_empty() {
             self.n_nodes.resize(n_domains, 0);
         }

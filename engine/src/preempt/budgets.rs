@@ -9,7 +9,7 @@ use crate::model::disruption_budget::DisruptionBudget;
 use crate::model::intern::Symbol;
 use crate::model::population::PopulationId;
 use crate::snapshot::Snapshot;
-use crate::snapshot::pod_table::PlacedPod;
+use crate::snapshot::placed_pod::PlacedPod;
 
 /// The budgets of a snapshot, by namespace.
 pub(super) struct Budgets<'a> {

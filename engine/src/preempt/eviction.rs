@@ -11,7 +11,7 @@ use crate::dry_run::{DryRun, DryRuns, Refused};
 use crate::model::Pod;
 use crate::plan::counted::Filtering;
 use crate::rows::NodeRow;
-use crate::snapshot::pod_table::PlacedPod;
+use crate::snapshot::placed_pod::PlacedPod;
 use crate::snapshot::shard::Shard;
 
 /// The pods to evict from one node.
@@ -103,9 +103,12 @@ impl<'p, 'a> Search<'p, 'a> {
         if self.has_budgets(pods, &mut scratch.order.coverage) {
             return self.one_by_one(node, shard, row, &mut scratch.order);
         }
+        let pods = (pods, shard.pods.by_importance(row));
         match levels::evict(node, self.priority, pods, bound, &mut scratch.levels) {
             ByLevels::Victims { is_settled } => {
-                evicting(shard, row, scratch.levels.victims(), 0, is_settled, bound)
+                let victims = scratch.levels.victims();
+                let rank = scratch.levels.rank();
+                evicting(shard, row, (victims, rank), 0, is_settled, bound)
             }
             ByLevels::NoVictims => Found::NoVictims,
             ByLevels::NoHelp => Found::NoHelp,
@@ -198,7 +201,7 @@ impl<'p, 'a> Search<'p, 'a> {
         if violations.contains(&true) && violations.contains(&false) {
             importance::sort(&mut victims, pods, keys);
         }
-        evicting(shard, row, &victims, n_violations, true, None)
+        evicting(shard, row, (&victims, None), n_violations, true, None)
     }
 }
 
@@ -245,11 +248,11 @@ impl Node for Summed<'_> {
     }
 }
 
-/// The eviction of these pods, the most important first.
+/// The eviction of these pods, the most important first, with its rank if that is known.
 fn evicting(
     shard: &Shard,
     row: usize,
-    victims: &[u32],
+    (victims, rank): (&[u32], Option<Rank>),
     n_violations: u32,
     is_settled: bool,
     bound: Option<&Rank>,
@@ -257,7 +260,9 @@ fn evicting(
     if victims.is_empty() {
         return Found::NobodyToEvict;
     }
-    let rank = Rank::of(victims, shard.pods.of(row), n_violations);
+    let of_victims = || Rank::of(victims, shard.pods.of(row), n_violations);
+    debug_assert!(rank.is_none_or(|rank| rank == of_victims()), "known and looked up");
+    let rank = rank.unwrap_or_else(of_victims);
     if n_violations == 0 && bound.is_some_and(|bound| *bound < rank) {
         return Found::Worse;
     }

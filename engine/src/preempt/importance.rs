@@ -2,7 +2,7 @@
 
 use super::upstream_sort;
 use crate::model::pod::NOT_STARTED;
-use crate::snapshot::pod_table::PlacedPod;
+use crate::snapshot::placed_pod::PlacedPod;
 
 /// A pod's importance, smaller for more important ones, and its position in a list of pods.
 pub(super) type Key = (u128, u32);

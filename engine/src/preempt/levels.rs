@@ -8,8 +8,8 @@ use std::sync::Arc;
 use super::rank::Rank;
 use super::sizes::{self, Lanes, Summed};
 use super::upstream_sort;
-use crate::model::pod::NOT_STARTED;
-use crate::snapshot::pod_table::PlacedPod;
+use crate::snapshot::by_importance::{self, ByImportance, Ordered, Ties};
+use crate::snapshot::placed_pod::PlacedPod;
 
 /// Buffers that are reused for every node of a search.
 #[derive(Default)]
@@ -18,6 +18,8 @@ pub(super) struct Levels {
     /// The pods of a level that is put back one by one.
     pods: Vec<Ordered>,
     victims: Vec<u32>,
+    /// The rank of the victims, where it is known without looking at them.
+    rank: Option<Rank>,
 }
 
 /// The pods of one priority on a node.
@@ -51,6 +53,11 @@ impl Levels {
         &self.victims
     }
 
+    /// The rank of [`Levels::victims`], none of which violates a budget; `None` where it takes a look at them.
+    pub(super) fn rank(&self) -> Option<Rank> {
+        self.rank
+    }
+
     /// Sums the pods below a priority, highest level first; stops where there are too many levels.
     fn sum_up(&mut self, node: &mut Summed<'_>, below: i32, pods: &[PlacedPod]) {
         let levels = &mut self.levels;
@@ -74,6 +81,60 @@ impl Levels {
             }
         }
         levels.sort_unstable_by_key(|level| std::cmp::Reverse(level.priority));
+    }
+
+    /// The same for pods that are known by importance: those of one kind are summed at once.
+    fn sum_up_known(
+        &mut self,
+        node: &mut Summed<'_>,
+        below: i32,
+        pods: &[PlacedPod],
+        known: &ByImportance,
+    ) {
+        self.levels.clear();
+        for level in known.levels.iter().filter(|level| level.priority < below) {
+            let mut taken = Lanes::default();
+            for kind in known.kinds(level) {
+                let of_each = node.taken_by_each(kind, pods);
+                sizes::add(&mut taken, &of_each, i64::from(kind.n_pods));
+            }
+            let (priority, n_pods) = (level.priority, i64::from(level.n_pods));
+            self.levels.push(Level { priority, n_pods, taken });
+        }
+    }
+
+    /// [`Levels::tear`] for pods that are known by importance: of those with the same amounts as many as fit are put
+    /// back at once.
+    fn tear_known(
+        &mut self,
+        node: &mut Summed<'_>,
+        level: &by_importance::Level,
+        pods: &[PlacedPod],
+        (known, n_all): (&ByImportance, i64),
+    ) -> Order {
+        let order = match level.ties {
+            Ties::None => Order::Exact,
+            _ if n_all <= upstream_sort::FEW as i64 => Order::Exact,
+            Ties::OfReplicas => Order::OfReplicas,
+            Ties::OfOthers => return Order::Unknown,
+        };
+        let (n_before, mut earliest) = (self.victims.len(), i64::MAX);
+        for run in known.runs(level) {
+            let of_each = node.taken_by_each(run.kind, pods);
+            let n_fitting = node.n_fitting(run.positions.len(), &of_each);
+            let mut taken = Lanes::default();
+            sizes::add(&mut taken, &of_each, n_fitting);
+            node.give(-n_fitting, &taken);
+            let n_fitting = n_fitting as usize;
+            self.victims.extend(&run.positions[n_fitting..]);
+            let start_times = &run.start_times[n_fitting..];
+            earliest = start_times.iter().copied().fold(earliest, i64::min);
+        }
+        let n_victims = self.victims.len() - n_before;
+        if n_victims > 0 {
+            self.rank.get_or_insert_default().add(level.priority, n_victims, earliest);
+        }
+        order
     }
 
     /// Puts the pods of a level back one by one, the most important first; those that do not fit are victims. `n_all`
@@ -118,23 +179,6 @@ impl Levels {
     }
 }
 
-/// A pod of a level, in the order in which kube-scheduler spares few pods (S-PRE-10, S-PRE-11).
-#[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Ordered {
-    start_time: i64,
-    /// Equal pods keep their order, but those that have not started are reversed.
-    place: u32,
-    /// Position among the node's pods.
-    at: u32,
-}
-
-impl Ordered {
-    fn new(start_time: i64, at: u32) -> Ordered {
-        let place = if start_time == NOT_STARTED { !at } else { at };
-        Ordered { start_time, place, at }
-    }
-}
-
 /// How the order of the pods of one priority relates to their order among all pods.
 #[derive(PartialEq, Eq)]
 enum Order {
@@ -146,15 +190,19 @@ enum Order {
     Unknown,
 }
 
-/// Finds the pods to evict from a node for a pod of a priority; with a `bound`, worse evictions need not be found.
+/// Finds the pods to evict from a node for a pod of a priority; with a `bound`, worse evictions need not be found. The
+/// pods may be known by importance.
 pub(super) fn evict(
     mut node: Summed<'_>,
     priority: i32,
-    pods: &[PlacedPod],
+    (pods, known): (&[PlacedPod], Option<&ByImportance>),
     bound: Option<&Rank>,
     scratch: &mut Levels,
 ) -> ByLevels {
-    scratch.sum_up(&mut node, priority, pods);
+    match known {
+        Some(known) => scratch.sum_up_known(&mut node, priority, pods, known),
+        None => scratch.sum_up(&mut node, priority, pods),
+    }
     if scratch.levels.len() > MAX_LEVELS {
         return ByLevels::Unknown;
     }
@@ -168,6 +216,7 @@ pub(super) fn evict(
     let n_all = scratch.levels.iter().map(|level| level.n_pods).sum();
     let mut is_settled = true;
     scratch.victims.clear();
+    scratch.rank = None;
     for i in 0..scratch.levels.len() {
         let Level { priority, n_pods, taken } = scratch.levels[i];
         node.give(-n_pods, &taken);
@@ -178,7 +227,15 @@ pub(super) fn evict(
         if scratch.victims.is_empty() && bound.is_some_and(|bound| bound.is_below(priority)) {
             return ByLevels::Worse;
         }
-        match scratch.tear(&mut node, priority, pods, n_all) {
+        let level = known.and_then(|known| {
+            let mut levels = known.levels.iter();
+            Some((known, levels.find(|level| level.priority == priority)?))
+        });
+        let order = match level {
+            Some((known, level)) => scratch.tear_known(&mut node, level, pods, (known, n_all)),
+            None => scratch.tear(&mut node, priority, pods, n_all),
+        };
+        match order {
             Order::Exact => {}
             Order::OfReplicas => is_settled = false,
             Order::Unknown => return ByLevels::Unknown,

@@ -10,12 +10,13 @@ use std::sync::atomic::AtomicU64;
 use rayon::prelude::*;
 
 use super::answer::{Detail, Finished, Searched};
+use super::elsewhere;
 use super::eviction::{Found, Scratch, Search};
 use super::known::{Basis, Due, Known};
 use super::request::{PreemptRequest, VictimPlacement};
 use super::resolvable::Resolvable;
+use super::sample::{self, Order};
 use super::tried::{Tried, WhyNot};
-use super::{elsewhere, sample};
 use crate::plan::counted::Filtering;
 use crate::rows::{NodeRow, ROWS, RowSet};
 use crate::snapshot::shard::Shard;
@@ -112,11 +113,11 @@ impl Trial<'_, '_> {
 
     /// Tries nodes from an offset on, until there are enough candidates (S-PRE-6).
     fn sample(&self, resolvable: &Resolvable, seed: u64) -> Tried {
-        let order = sample::order(self.plan, resolvable.rows(), seed);
+        let order = Order::new(self.plan, resolvable.rows(), seed);
         let args = self.plan.policy().spec().default_preemption;
-        let n_wanted = sample::n_wanted(args, order.len()) as u32;
+        let n_wanted = sample::n_wanted(args, order.n_nodes()) as u32;
         let (mut tried, mut scratch) = (Tried::default(), Scratch::default());
-        for (i, row) in order.into_iter().enumerate() {
+        for (i, row) in order.enumerate() {
             if i % ROWS == 0 && (self.cancelled)() {
                 break;
             }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use crate::dry_run::room::Wanted;
 use crate::model::shape::{Footprint, Shape};
-use crate::snapshot::pod_table::PlacedPod;
+use crate::snapshot::by_importance::Kind;
+use crate::snapshot::placed_pod::PlacedPod;
 use crate::snapshot::shard::Shard;
 
 /// Number of resources that are summed together; a request for more kinds takes the slow path.
@@ -66,13 +67,27 @@ impl<'s> Summed<'s> {
 
     /// Priority and amounts of a pod on the node.
     pub(super) fn size(&mut self, placed: &PlacedPod) -> Size {
-        let address = Arc::as_ptr(&placed.shape) as usize;
+        if placed.is_resized() {
+            let address = Arc::as_ptr(&placed.shape) as usize;
+            return size(address, &placed.shape, placed.footprint(), self.wanted);
+        }
+        self.size_of_shape(&placed.shape)
+    }
+
+    /// Amounts of each pod of a kind.
+    pub(super) fn taken_by_each(&mut self, kind: &Kind, pods: &[PlacedPod]) -> Lanes {
+        match &kind.shape {
+            Some(shape) => self.size_of_shape(shape).taken,
+            None => self.size(&pods[kind.at as usize]).taken,
+        }
+    }
+
+    /// Priority and amounts of a pod of a shape.
+    fn size_of_shape(&mut self, shape: &Arc<Shape>) -> Size {
+        let address = Arc::as_ptr(shape) as usize;
         let known = &mut self.sizes.0[(address >> 6) % PLACES];
         if known.shape != address {
-            *known = size(address, &placed.shape, &placed.shape.facts.footprint, self.wanted);
-        }
-        if placed.is_resized() {
-            return size(address, &placed.shape, placed.footprint(), self.wanted);
+            *known = size(address, shape, &shape.facts.footprint, self.wanted);
         }
         *known
     }
@@ -87,6 +102,19 @@ impl<'s> Summed<'s> {
     pub(super) fn give(&mut self, by: i64, taken: &Lanes) {
         self.n_places += by;
         add(&mut self.free, taken, by.signum());
+    }
+
+    /// How many of `n` pods of these amounts can be added while the preemptor fits, as it does now.
+    pub(super) fn n_fitting(&self, n: usize, taken: &Lanes) -> i64 {
+        debug_assert!(self.fits(), "the preemptor fits before pods are added");
+        let mut n_fitting = (n as i64).min(self.n_places - 1);
+        for ((free, amount), taken) in self.free.iter().zip(&self.amounts).zip(taken) {
+            let left = free - amount;
+            if *taken > 0 && left / *taken < n_fitting {
+                n_fitting = left / *taken;
+            }
+        }
+        n_fitting
     }
 
     pub(super) fn fits(&self) -> bool {

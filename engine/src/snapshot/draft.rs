@@ -13,7 +13,7 @@ use super::indexed::Indexed;
 use super::local_devices::LocalRow;
 use super::node_table::ImageState;
 use super::objects::Objects;
-use super::pod_table::PlacedPod;
+use super::placed_pod::PlacedPod;
 use super::row_changes::RowChange;
 use super::shard::Shard;
 use super::spare_tables::SpareTables;

@@ -1,59 +1,15 @@
 //! PodTable: the pods of each node of a shard, in blocks so that a change copies little.
 
-use std::hash::BuildHasher;
 use std::sync::{Arc, OnceLock};
 
-use rustc_hash::FxBuildHasher;
 use smallvec::SmallVec;
 
-use super::stamp::AssumptionStamp;
-use crate::model::population::PopulationId;
-use crate::model::shape::{Footprint, Shape};
-use crate::model::{Pod, PodKey};
+use super::by_importance::{ByImportance, KeptOrder};
+use super::placed_pod::{PlacedPod, hash_of};
+use crate::model::PodKey;
 use crate::rows::{ROWS, RowSet};
 
 const BLOCK: usize = 16;
-
-/// A pod on a node.
-#[derive(Clone, Debug)]
-pub(crate) struct PlacedPod {
-    pub(crate) pod: Pod,
-    /// Shape of the pod; like the following fields a copy from the pod, for scans that read nothing else.
-    pub(crate) shape: Arc<Shape>,
-    /// Start time of the pod (S-PRE-10).
-    pub(crate) start_time: i64,
-    pub(crate) population: PopulationId,
-    /// Hash of the pod's name.
-    key_hash: u32,
-    /// Whether the pod's footprint differs from that of its shape because of its status (S-FIT-5).
-    is_resized: bool,
-    /// Set if the pod was placed by Berth and is not yet confirmed by a feed (S-CCH-1).
-    pub(crate) assumed: Option<AssumptionStamp>,
-}
-
-impl PlacedPod {
-    pub(crate) fn new(pod: Pod, assumed: Option<AssumptionStamp>) -> PlacedPod {
-        PlacedPod {
-            shape: pod.shape().clone(),
-            start_time: pod.facts().preemption.start_time,
-            population: pod.population().id,
-            key_hash: hash_of(pod.key()),
-            is_resized: pod.facts().resized.is_some(),
-            pod,
-            assumed,
-        }
-    }
-
-    /// Whether the pod's footprint differs from that of its shape.
-    pub(crate) fn is_resized(&self) -> bool {
-        self.is_resized
-    }
-
-    /// Amounts that the pod adds to the sums of its node.
-    pub(crate) fn footprint(&self) -> &Footprint {
-        if self.is_resized { self.pod.footprint() } else { &self.shape.facts.footprint }
-    }
-}
 
 /// Pods by row, in order of arrival; when a pod is removed the last one takes its position (S-PRE-12, S-CCH-6).
 #[derive(Clone, Debug)]
@@ -65,8 +21,34 @@ struct Block([RowPods; BLOCK]);
 /// The pods of a row. Copying the list touches each pod, so new pods are kept apart as long as others share the list.
 #[derive(Clone, Debug, Default)]
 struct RowPods {
-    pods: Arc<Vec<PlacedPod>>,
+    pods: Arc<List>,
     late: Option<Arc<Late>>,
+}
+
+/// A list of pods, with what is kept of all of them.
+#[derive(Debug, Default)]
+struct List {
+    pods: Vec<PlacedPod>,
+    order: KeptOrder,
+}
+
+/// A copy is made to be changed.
+impl Clone for List {
+    fn clone(&self) -> List {
+        List::new(self.pods.clone())
+    }
+}
+
+impl List {
+    fn new(pods: Vec<PlacedPod>) -> List {
+        List { pods, order: KeptOrder::default() }
+    }
+
+    /// The pods, for changing them.
+    fn pods_mut(&mut self) -> &mut Vec<PlacedPod> {
+        self.order = KeptOrder::default();
+        &mut self.pods
+    }
 }
 
 /// The pods added last.
@@ -74,7 +56,7 @@ struct RowPods {
 struct Late {
     pods: SmallVec<[PlacedPod; 1]>,
     /// All pods of the row, merged into one list by the first reader.
-    all: OnceLock<Arc<Vec<PlacedPod>>>,
+    all: OnceLock<Arc<List>>,
 }
 
 /// The largest number of pods kept apart; with more the lists are merged.
@@ -89,17 +71,27 @@ impl Default for PodTable {
 
 impl PodTable {
     pub(crate) fn of(&self, row: usize) -> &[PlacedPod] {
+        &self.list(row).pods
+    }
+
+    /// The pods of a row by importance, if that was wanted before.
+    pub(crate) fn by_importance(&self, row: usize) -> Option<&ByImportance> {
+        let List { pods, order } = self.list(row);
+        order.of(pods)
+    }
+
+    fn list(&self, row: usize) -> &List {
         let RowPods { pods, late } = self.row(row);
         match late {
             None => pods,
-            Some(late) => late.all.get_or_init(|| Arc::new(together(pods, &late.pods))),
+            Some(late) => late.all.get_or_init(|| Arc::new(together(&pods.pods, &late.pods))),
         }
     }
 
     /// Number of pods of a row.
     pub(crate) fn count(&self, row: usize) -> usize {
         let RowPods { pods, late } = self.row(row);
-        pods.len() + late.as_ref().map_or(0, |late| late.pods.len())
+        pods.pods.len() + late.as_ref().map_or(0, |late| late.pods.len())
     }
 
     /// The pod of this name on a row.
@@ -107,7 +99,7 @@ impl PodTable {
         let hash = hash_of(key);
         let RowPods { pods, late } = self.row(row);
         let late = late.iter().flat_map(|late| &late.pods);
-        pods.iter().chain(late).find(|placed| placed.is(key, hash))
+        pods.pods.iter().chain(late).find(|placed| placed.is(key, hash))
     }
 
     /// Adds a pod to a row.
@@ -125,8 +117,8 @@ impl PodTable {
         }
         late.push(pod);
         match Arc::get_mut(&mut row.pods) {
-            Some(pods) => pods.extend(late),
-            None if late.len() > MAX_LATE => row.pods = Arc::new(together(&row.pods, &late)),
+            Some(list) => list.pods_mut().extend(late),
+            None if late.len() > MAX_LATE => row.pods = Arc::new(together(&row.pods.pods, &late)),
             None => row.late = Some(Arc::new(Late { pods: late, all: OnceLock::new() })),
         }
     }
@@ -165,10 +157,10 @@ impl PodTable {
         if let Some(late) = row.late.take() {
             row.pods = match late.all.get() {
                 Some(all) => all.clone(),
-                None => Arc::new(together(&row.pods, &late.pods)),
+                None => Arc::new(together(&row.pods.pods, &late.pods)),
             };
         }
-        Arc::make_mut(&mut row.pods)
+        Arc::make_mut(&mut row.pods).pods_mut()
     }
 
     fn row(&self, row: usize) -> &RowPods {
@@ -180,21 +172,10 @@ impl PodTable {
     }
 }
 
-impl PlacedPod {
-    fn is(&self, key: &PodKey, hash: u32) -> bool {
-        self.key_hash == hash && self.pod.key() == key
-    }
-}
-
-fn together(pods: &[PlacedPod], late: &[PlacedPod]) -> Vec<PlacedPod> {
+fn together(pods: &[PlacedPod], late: &[PlacedPod]) -> List {
     let mut all = Vec::with_capacity(pods.len() + late.len() + 1);
     all.extend(pods.iter().chain(late).cloned());
-    all
-}
-
-/// Hash of a pod's name, to distinguish nearly all pods of a row without comparing names.
-fn hash_of(key: &PodKey) -> u32 {
-    FxBuildHasher.hash_one(key) as u32
+    List::new(all)
 }
 
 #[cfg(test)]

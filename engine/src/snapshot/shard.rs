@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use super::local_devices::{LocalDevices, LocalRow};
 use super::node_table::NodeTable;
-use super::pod_table::{PlacedPod, PodTable};
+use super::placed_pod::PlacedPod;
+use super::pod_table::PodTable;
 use super::row_changes::{RowChange, RowChanges};
 use super::stamp::AssumptionStamp;
 use super::usage::UsageTable;
