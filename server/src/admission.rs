@@ -41,8 +41,11 @@ use user_counts::{Counted, UserCounts};
 const MAX_PROBES: u64 = 4_096;
 /// Maximum number of open health watches and reflection streams.
 const MAX_WATCHES: u64 = 1_024;
-/// Number of calls under way per core below which the quick lane has no queue.
-const FEW: u64 = 8;
+/// Number of callers per core who may wait for each other in the quick lane, however long their calls take: 100,000 nodes
+/// make a decision one of milliseconds.
+const FEW_CALLERS: u64 = 8;
+/// Number of calls under way of each of them: the next one may come before the last response counts as read.
+const CALLS_OF_EACH: u64 = 2;
 /// Number of a user's quick calls under way up to which none is refused for what other users do.
 const FEW_OF_A_USER: u32 = 8;
 /// One call in this many is sampled for the waits of the quick lane.
@@ -104,7 +107,7 @@ impl Admission {
             tallies: Default::default(),
             streams: Mutex::default(),
             quick: CoDel::new(clock::now(), limits.max_queue_time),
-            few_quick: FEW * n_cores as u64,
+            few_quick: FEW_CALLERS * CALLS_OF_EACH * n_cores as u64,
             quick_users: UserCounts::new(),
             workers,
             counts: Lane::ALL.map(|lane| counts.lane(lane.name())),
@@ -367,6 +370,27 @@ mod tests {
         assert!(enter(&honest).is_err(), "these are many");
         admission.leave(Lane::Quick, Some(entered[0]));
         assert!(enter(&honest).is_ok());
+    }
+
+    /// On two cores, sixteen callers in a closed loop.
+    #[test]
+    fn few_callers_wait_for_each_other_however_long_their_calls_take() {
+        let admission = admission(LoadLimits::default());
+        let n_cores = std::thread::available_parallelism().map_or(1, usize::from) as u64;
+        let (user, wait) = (User { name: "closed-loop".into(), weight: 1 }, Duration::from_secs(1));
+        let call = || {
+            admission.arrive(Lane::Quick);
+            admission.enter(Lane::Quick, clock::now(), wait, None, &user)
+        };
+        let mut last: Vec<_> = (0..FEW_CALLERS * n_cores).map(|_| call().unwrap()).collect();
+        for _ in 0..100 {
+            // Each calls again before its last response counts as read.
+            let next: Vec<_> = last.iter().map(|_| call().unwrap()).collect();
+            let read = std::mem::replace(&mut last, next);
+            read.into_iter().for_each(|entered| admission.leave(Lane::Quick, Some(entered)));
+        }
+        let n_more = (0..1_000).take_while(|_| call().is_ok()).count() as u64;
+        assert_eq!(n_more, FEW_CALLERS * n_cores, "twice as many callers are refused");
     }
 
     #[test]
