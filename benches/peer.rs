@@ -23,6 +23,8 @@
 //! | row changed | an attempt on one thread after a node changed |
 //! | new shape, first | attempts for new shapes and the first attempt, on one thread |
 //!
+//! Below a table are the figures for 150,000 pods that have a budget.
+//!
 //! A free argument selects the rows whose name contains it, such as `d-spread` or `150k`.
 
 use std::io::{self, Write};
@@ -51,6 +53,44 @@ const HEADER: &str = "\
 const PREEMPTION_HEADER: &str = "\
 | workload | existing pods | kube-scheduler p50 µs | attempt p50 µs | p99 µs | faster | two threads p50 µs | faster | row changed p50 µs | faster | new shape p50 µs | faster | first µs |
 |---|---|---|---|---|---|---|---|---|---|---|---|---|";
+
+/// Budgets of a workload with 150,000 pods, in µs: with reading and assuming, and for a new shape.
+struct Budget {
+    whole_us: f64,
+    /// How many times faster than kube-scheduler that has to be.
+    faster: f64,
+    new_shape_us: Option<f64>,
+}
+
+impl Budget {
+    fn of(workload: Workload) -> Budget {
+        let (whole_us, new_shape_us) = match workload {
+            Workload::Basic => (6.5, Some(10.0)),
+            Workload::NodeAffinity => (6.0, None),
+            Workload::Taints => (7.0, Some(16.0)),
+            Workload::SpreadHardZone => (12.0, None),
+            Workload::SpreadSoft | Workload::SpreadSystemDefaults => (22.0, None),
+            Workload::AntiAffinityHost1000 => (20.0, Some(45.0)),
+            Workload::AntiAffinityHost4000 => (16.0, Some(45.0)),
+            Workload::AffinityZone => (18.0, None),
+            Workload::PreferredAffinity => (22.0, None),
+            Workload::Mixed => (28.0, None),
+        };
+        let faster = if workload == Workload::NodeAffinity { 800.0 } else { 1_000.0 };
+        Budget { whole_us, faster, new_shape_us }
+    }
+}
+
+/// A row of a table, and what is said of its budgets.
+struct Row {
+    text: String,
+    verdicts: Vec<String>,
+}
+
+fn verdict(workload: &str, what: &str, figure: &str, budget: &str, is_met: bool) -> String {
+    let met = if is_met { "met" } else { "not met" };
+    format!("peer/{workload} {what}: {figure}; budget {budget}, {met}")
+}
 
 fn main() -> ExitCode {
     // Without this flag the bench runs as a test, and the library's tests check the decisions already.
@@ -96,7 +136,7 @@ struct Line {
     workload: &'static str,
     /// Checks the decisions on a separate cluster, so that nothing is cached when the workload is timed.
     check: Box<Check>,
-    row: Box<dyn Fn(usize) -> String>,
+    row: Box<dyn Fn(usize) -> Row>,
 }
 
 /// Prints each row as soon as it is measured; returns whether the decisions on all workloads are as recorded.
@@ -109,6 +149,7 @@ fn print_table(
     let mut out = io::stdout().lock();
     let mut all_right = true;
     let mut n_rows = 0;
+    let mut verdicts = Vec::new();
     for line in lines {
         for pods_per_node in PODS_PER_NODE {
             let n_thousand_pods = N_NODES * pods_per_node / 1000;
@@ -126,11 +167,17 @@ fn print_table(
                 all_right = false;
                 continue;
             }
-            writeln!(out, "{}", (line.row)(pods_per_node))?;
+            let row = (line.row)(pods_per_node);
+            writeln!(out, "{}", row.text)?;
             out.flush()?;
+            if pods_per_node == 30 {
+                verdicts.extend(row.verdicts);
+            }
         }
     }
     if n_rows > 0 {
+        writeln!(out)?;
+        verdicts.iter().try_for_each(|verdict| writeln!(out, "{verdict}"))?;
         writeln!(out)?;
     }
     Ok(all_right)
@@ -169,7 +216,7 @@ impl Run {
     }
 }
 
-fn row(workload: Workload, pods_per_node: usize) -> String {
+fn row(workload: Workload, pods_per_node: usize) -> Row {
     let runs: Vec<Run> = (0..N_RUNS).map(|_| Run::of(workload, pods_per_node)).collect();
     let peer = kube_scheduler::times(workload, pods_per_node);
     let peer_text = peer.map_or_else(
@@ -180,7 +227,20 @@ fn row(workload: Workload, pods_per_node: usize) -> String {
     let decide = median(&runs, |run| run.decide_p50);
     let whole = median(&runs, |run| run.whole_p50);
     let new_shape = median(&runs, |run| run.new_shape_p50);
-    format!(
+    let Budget { whole_us, faster: times, new_shape_us } = Budget::of(workload);
+    let say = |what, us: f64, budget_us: f64| {
+        let (figure, budget) = (format!("{us:.1} µs"), format!("≤ {budget_us} µs"));
+        verdict(workload.name(), what, &figure, &budget, us <= budget_us)
+    };
+    let mut verdicts = vec![say("with reading and assuming", whole, whole_us)];
+    if let Some(peer_us) = peer_us {
+        let ratio = f64::from(peer_us) / whole;
+        let (figure, budget) = (format!("{ratio:.0} × kube-scheduler"), format!("≥ {times} ×"));
+        let what = "with reading and assuming";
+        verdicts.push(verdict(workload.name(), what, &figure, &budget, ratio >= times));
+    }
+    verdicts.extend(new_shape_us.map(|budget_us| say("new shape", new_shape, budget_us)));
+    let text = format!(
         "| {} | {} | {peer_text} | {decide:.1} | {:.1} | {} | {whole:.1} | {} | {new_shape:.1} | {} | {:.0} |",
         workload.name(),
         rounded((N_NODES * pods_per_node) as f64),
@@ -189,7 +249,8 @@ fn row(workload: Workload, pods_per_node: usize) -> String {
         faster(peer_us, whole),
         faster(peer_us, new_shape),
         median(&runs, |run| run.first),
-    )
+    );
+    Row { text, verdicts }
 }
 
 /// Times of one run of preemption attempts in microseconds.
@@ -222,7 +283,7 @@ impl PreemptionRun {
     }
 }
 
-fn preemption_row(workload: PreemptionWorkload, pods_per_node: usize) -> String {
+fn preemption_row(workload: PreemptionWorkload, pods_per_node: usize) -> Row {
     let runs: Vec<PreemptionRun> =
         (0..N_RUNS).map(|_| PreemptionRun::of(workload, pods_per_node)).collect();
     let peer_us = kube_scheduler::preemption_us(workload, pods_per_node);
@@ -232,7 +293,22 @@ fn preemption_row(workload: PreemptionWorkload, pods_per_node: usize) -> String 
         median(&runs, |run| run.row_changed_p50),
         median(&runs, |run| run.new_shape_p50),
     ];
-    format!(
+    let say = |what, us: f64, budget_us: f64| {
+        let (figure, budget) = (format!("{us:.0} µs"), format!("≤ {budget_us} µs"));
+        verdict(workload.name(), what, &figure, &budget, us <= budget_us)
+    };
+    let verdicts = match (workload, peer_us) {
+        (PreemptionWorkload::Sampled, Some(peer_us)) => {
+            let ratio = f64::from(peer_us) / one;
+            let figure = format!("{ratio:.0} × kube-scheduler");
+            vec![verdict(workload.name(), "attempt", &figure, "≥ 500 ×", ratio >= 500.0)]
+        }
+        (PreemptionWorkload::Sampled, None) => Vec::new(),
+        (PreemptionWorkload::All, _) => {
+            vec![say("attempt", one, 100.0), say("new shape, one thread", new_shape, 600.0)]
+        }
+    };
+    let text = format!(
         "| {} | {} | {} | {one:.1} | {:.1} | {} | {two:.1} | {} | {row_changed:.1} | {} | {new_shape:.1} | {} | {:.0} |",
         workload.name(),
         rounded((N_NODES * pods_per_node) as f64),
@@ -243,7 +319,8 @@ fn preemption_row(workload: PreemptionWorkload, pods_per_node: usize) -> String 
         faster(peer_us, row_changed),
         faster(peer_us, new_shape),
         median(&runs, |run| run.first),
-    )
+    );
+    Row { text, verdicts }
 }
 
 /// The median of one figure over all runs.
