@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use berth_benches::process::Process;
-use berth_benches::served::{Failure, load, median, start_of};
+use berth_benches::served::{Failure, load, median, say_at, start_of};
 use berth_benches::{N_NODES, Workload, existing};
 use berth_client::Client;
 use berth_engine::Delta;
@@ -73,8 +73,7 @@ async fn measure() -> Result<(), Failure> {
 }
 
 fn say(n_nodes: usize, what: &str, figure: &str, budget: &str, is_met: bool) {
-    let met = if is_met { "met" } else { "not met" };
-    eprintln!("console/{n_nodes}-nodes {what}: {figure}; budget {budget}, {met}");
+    say_at("console", n_nodes, what, figure, (budget, is_met));
 }
 
 /// First paint, bytes and frames of the view that shows all nodes.

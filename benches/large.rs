@@ -9,7 +9,7 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, BufWriter, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::Arc;
@@ -17,12 +17,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use berth_benches::process::Process;
+use berth_benches::served::say_at;
 use berth_benches::{Workload, existing, incoming, node};
 use berth_client::Client;
 use berth_loadgen::load::{Limit, LoadSpec, run};
 use berth_proto::core_v1::Pod;
 use berth_server::cli::{self, environment};
 use berth_synthetic::baseline::{object, pod};
+use berth_testing::ports::free_address;
 use serde::Serialize;
 
 /// The allocator of the server.
@@ -106,8 +108,7 @@ async fn measure(n_nodes: usize) -> anyhow::Result<()> {
 }
 
 fn say(n_nodes: usize, what: &str, figure: &str, budget: &str, is_met: bool) {
-    let met = if is_met { "met" } else { "not met" };
-    eprintln!("large/{n_nodes}-nodes {what}: {figure}; budget {budget}, {met}");
+    say_at("large", n_nodes, what, figure, (budget, is_met));
 }
 
 /// Writes a cluster as `kubectl get -o json` does.
@@ -155,7 +156,7 @@ struct Server {
 
 impl Server {
     fn start(dump: &Path) -> anyhow::Result<Server> {
-        let (grpc, http) = (free_address()?, free_address()?);
+        let (grpc, http) = (free_address(), free_address());
         let mut command = Command::new(std::env::current_exe()?);
         command.arg("serve").arg("--cluster").arg(dump);
         command.args(["--grpc-address", &grpc.to_string(), "--http-address", &http.to_string()]);
@@ -189,9 +190,4 @@ impl Drop for Server {
         drop(self.process.kill());
         drop(self.process.wait());
     }
-}
-
-/// An address of this machine at which nobody listens now.
-fn free_address() -> io::Result<SocketAddr> {
-    TcpListener::bind("127.0.0.1:0")?.local_addr()
 }

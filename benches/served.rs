@@ -61,10 +61,21 @@ pub async fn load(client: &Client, spec: LoadSpec) -> Result<LoadReport, Failure
     }
 }
 
-/// Says how a figure compares with its budget.
+/// Says how a figure of the baseline cluster compares with its budget.
 pub fn say(bench: &str, what: &str, figure: &str, budget: &str, is_met: bool) {
+    say_at(bench, N_NODES, what, figure, (budget, is_met));
+}
+
+/// Says how a figure of a cluster with so many nodes compares with its budget, and whether that is met.
+pub fn say_at(
+    bench: &str,
+    n_nodes: usize,
+    what: &str,
+    figure: &str,
+    (budget, is_met): (&str, bool),
+) {
     let met = if is_met { "met" } else { "not met" };
-    eprintln!("{bench}/{N_NODES}-nodes {what}: {figure}; budget {budget}, {met}");
+    eprintln!("{bench}/{n_nodes}-nodes {what}: {figure}; budget {budget}, {met}");
 }
 
 /// The upper median; 0 of nothing.

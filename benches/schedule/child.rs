@@ -27,7 +27,7 @@ impl Child {
         Ok(Child { process, _folder: folder })
     }
 
-    /// What the process uses.
+    /// Processor time and memory of the child, to be read at any time until it is dropped.
     pub(crate) fn usage(&self) -> Process {
         Process::of(self.process.id())
     }

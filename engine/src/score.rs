@@ -58,7 +58,8 @@ pub(crate) type ScoreCluster = fn(&Prepared<'_>, &[RowSet]) -> Option<ClusterSco
 pub(crate) enum Columns {
     /// One column for each shard; rows that are not feasible may hold any value.
     ByRow(Vec<[i32; ROWS]>),
-    /// The scores of the domains of a key, at most [`FEW_DOMAINS`](crate::kernel::FEW_DOMAINS); that of rows without the key comes first.
+    /// The scores of the domains of a key, at most [`FEW_DOMAINS`](crate::kernel::FEW_DOMAINS). That of rows without the
+    /// key comes first.
     ByDomain { key: Symbol, scores: Vec<i32> },
 }
 

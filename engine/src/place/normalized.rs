@@ -114,7 +114,8 @@ fn of_rows(columns: &[[i32; ROWS]], rows: &[RowSet], kernels: Kernels) -> (i32, 
     (lowest, highest)
 }
 
-/// The same for scores by domain: only the domains of these rows are looked at.
+/// The lowest and the highest score among the domains that have some of these rows; the lowest is above the highest if
+/// there are no rows.
 fn of_domains(key: Symbol, scores: &[i32], rows: &[RowSet], snapshot: &Snapshot) -> (i32, i32) {
     let (mut lowest, mut highest) = (i32::MAX, i32::MIN);
     let mut see = |domain: DomainId| {

@@ -64,7 +64,7 @@ impl ShardEvaluation {
             }
         }
         self.n_feasible = self.feasible.len();
-        // What failed is not remembered, so that it fails again.
+        // No shard has version 0: where a filter failed on a row, the shard is filtered again each time.
         let has_failed = !plan.devices().failed_rows(shard).is_empty();
         self.version = if has_failed { 0 } else { shard.version };
     }

@@ -83,7 +83,7 @@ impl Levels {
         levels.sort_unstable_by_key(|level| std::cmp::Reverse(level.priority));
     }
 
-    /// The same for pods that are known by importance: those of one kind are summed at once.
+    /// Sums the pods below a priority, highest level first, from their order of importance: a step for each kind of pods.
     fn sum_up_known(
         &mut self,
         node: &mut Summed<'_>,

@@ -11,7 +11,7 @@ use crate::rows::RowSet;
 /// Number of changes that are kept: with 20 shards, some 160 placed pods until a shape comes again.
 const KEPT: usize = 8;
 
-/// What changed on a row.
+/// A change of one row: whether it was that a single pod came or left, which a count can follow.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum RowChange {
     /// One pod came, or left.

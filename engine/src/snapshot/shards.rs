@@ -168,7 +168,7 @@ mod tests {
         assert_eq!(changed, [0, GROUP, 2 * GROUP + 2]);
         assert_eq!(before.changed(&versions).count(), 0);
         assert!(before.iter().all(|shard| shard.version < 900));
-        // What the list does not have counts as changed.
+        // A shard beyond the end of the list of versions counts as changed.
         let changed: Vec<usize> = shards.changed(&versions[..2 * GROUP + 1]).collect();
         assert_eq!(changed, [0, GROUP, 2 * GROUP + 1, 2 * GROUP + 2]);
         assert_eq!(shards.changed(&[]).count(), shards.len());
