@@ -91,7 +91,11 @@ async fn measure(n_nodes: usize) -> anyhow::Result<()> {
         let limit = Limit::Pods(N_CALLS as u64);
         let spec = LoadSpec { concurrency: N_CALLERS, limit, ..LoadSpec::default() };
         let report = run(&client, pods.into(), &spec, Arc::new(|_| ())).await?;
-        let errors: Vec<_> = report.errors.iter().map(|(code, n)| (code, n.n_pods)).collect();
+        let errors: Vec<_> = report
+            .errors
+            .iter()
+            .map(|(code, errors)| (code, errors.n_pods, &errors.example))
+            .collect();
         let figure = format!(
             "{} of {N_CALLS} calls carried out, {:.0} a second, p50 {:.0} µs, p99 {:.0} µs {errors:?}",
             report.n_pods,

@@ -41,8 +41,8 @@ use user_counts::{Counted, UserCounts};
 const MAX_PROBES: u64 = 4_096;
 /// Maximum number of open health watches and reflection streams.
 const MAX_WATCHES: u64 = 1_024;
-/// Number of callers per core who may wait for each other in the quick lane, however long their calls take: 100,000 nodes
-/// make a decision one of milliseconds.
+/// Number of callers per core who may wait for each other in the quick lane, however long their calls take: with 20,000
+/// nodes a pod of a new shape takes a millisecond.
 const FEW_CALLERS: u64 = 8;
 /// Number of calls under way of each of them: the next one may come before the last response counts as read.
 const CALLS_OF_EACH: u64 = 2;

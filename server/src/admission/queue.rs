@@ -5,8 +5,8 @@
 //! * an idle worker takes a call at once, whatever else holds;
 //! * one call per worker may wait; more only while their expected wait is within the limit, and no waiting call has
 //!   already waited longer than that;
-//! * a queue that has not been empty for as long as the limit, and that grows or has a call refused, is no burst but a
-//!   standing queue ([`StandingQueue`]): no call waits until fewer calls come than can be carried out;
+//! * a queue that has not been empty for as long as the limit, and has a call refused, is no burst but a standing queue
+//!   ([`StandingQueue`]): no call waits until fewer calls come than can be carried out;
 //! * while the queue stands, only as many workers run as there are cores available ([`Concurrency`]): the others count
 //!   as busy.
 
@@ -211,9 +211,9 @@ impl<W> Queue<W> {
     /// Sets how many workers may run now; returns whether the queue stands.
     fn open(&mut self, now: Instant) -> bool {
         let (service, n_open) = (self.service, self.n_open);
-        let load = (self.calls.len(), self.n_workers);
+        let is_waiting = !self.calls.is_empty();
         let is_standing =
-            self.standing_queue.is_standing(now, load, |time| service.n_in(time, n_open));
+            self.standing_queue.is_standing(now, is_waiting, |time| service.n_in(time, n_open));
         self.n_open = if is_standing { self.concurrency.limit() } else { self.n_workers };
         is_standing
     }

@@ -1,6 +1,6 @@
-//! Standing queue: whether a queue is more than a burst. One that is never empty, neither grows nor has a call refused, is
-//! none: it is a few callers that wait for each answer before they ask again. A standing queue that is empty for a
-//! moment proves nothing, since refusals emptied it. It is over when fewer calls come than can be carried out.
+//! Standing queue: whether a queue is more than a burst. One that is never empty but has no call refused is none: it is
+//! callers who wait for each answer before they ask again. A standing queue that is empty for a moment proves nothing,
+//! since refusals emptied it. It is over when fewer calls come than can be carried out.
 
 use std::time::{Duration, Instant};
 
@@ -22,8 +22,6 @@ pub(super) struct StandingQueue {
 #[derive(Debug)]
 struct Filled {
     since: Instant,
-    /// Number of calls that waited when it began; `None` where the queue was empty before, so that it had to grow.
-    n_waiting: Option<usize>,
     was_refused: bool,
 }
 
@@ -46,22 +44,21 @@ impl StandingQueue {
         StandingQueue { limit, filled: None, window: None }
     }
 
-    /// Updates the state when a call comes; returns whether the queue stands. `n_waiting` calls wait for `n_workers`, and
-    /// `n_done_in` is how many such calls can be carried out in a time.
+    /// Updates the state when a call comes; returns whether the queue stands. `is_waiting` is whether a call waits, and
+    /// `n_done_in` how many such calls can be carried out in a time.
     pub(super) fn is_standing(
         &mut self,
         now: Instant,
-        (n_waiting, n_workers): (usize, usize),
+        is_waiting: bool,
         n_done_in: impl Fn(Duration) -> f64,
     ) -> bool {
         match &self.window {
             None => {
                 if let Some(filled) = self.filled.take_if(|it| now - it.since >= self.limit) {
-                    let has_grown = |before| n_waiting > before + n_workers;
-                    if filled.was_refused || filled.n_waiting.is_some_and(has_grown) {
+                    if filled.was_refused {
                         self.window = Some(Window::new(now));
                     } else {
-                        self.fill(now, Some(n_waiting));
+                        self.fill(now);
                     }
                 }
             }
@@ -70,8 +67,8 @@ impl StandingQueue {
                 let is_over = window.n_came as f64 <= n_done_in(now - window.began);
                 self.window = (!is_over).then(|| Window::new(now));
                 self.filled = None;
-                if n_waiting > 0 {
-                    self.fill(now, None);
+                if is_waiting {
+                    self.fill(now);
                 }
             }
             Some(_) => {}
@@ -89,7 +86,7 @@ impl StandingQueue {
     /// Notes that a call begins to wait.
     pub(super) fn note_waiting(&mut self, now: Instant) {
         if self.filled.is_none() {
-            self.fill(now, None);
+            self.fill(now);
         }
     }
 
@@ -105,8 +102,8 @@ impl StandingQueue {
         self.filled = None;
     }
 
-    fn fill(&mut self, since: Instant, n_waiting: Option<usize>) {
-        self.filled = Some(Filled { since, n_waiting, was_refused: false });
+    fn fill(&mut self, since: Instant) {
+        self.filled = Some(Filled { since, was_refused: false });
     }
 }
 
@@ -139,7 +136,7 @@ mod tests {
         let mut stands = false;
         for _ in 0..n {
             *now += time / n;
-            stands = queue.is_standing(*now, (1, 1), one_a_ms);
+            stands = queue.is_standing(*now, true, one_a_ms);
             queue.count();
         }
         stands
@@ -173,22 +170,22 @@ mod tests {
     fn a_standing_queue_ends_with_a_pause() {
         let now = Instant::now();
         let mut queue = full(now);
-        assert!(queue.is_standing(now + 100 * MS, (1, 1), one_a_ms));
+        assert!(queue.is_standing(now + 100 * MS, true, one_a_ms));
         queue.note_empty();
-        assert!(!queue.is_standing(now + 600 * MS, (0, 1), one_a_ms));
+        assert!(!queue.is_standing(now + 600 * MS, false, one_a_ms));
     }
 
     #[test]
-    fn a_queue_stands_once_it_grows() {
+    fn a_queue_stands_once_a_call_of_a_whole_limit_was_refused() {
         let mut now = Instant::now();
         let mut queue = StandingQueue::new(100 * MS);
         queue.note_waiting(now);
-        // It has to fill before it can be said to grow; and a call more for each worker is chance.
-        for n_waiting in [14, 14, 16, 14, 14, 15, 17, 19] {
+        for _ in 0..50 {
             now += 100 * MS;
-            assert!(!queue.is_standing(now, (n_waiting, 2), one_a_ms), "{n_waiting}");
+            assert!(!queue.is_standing(now, true, one_a_ms));
         }
-        assert!(!queue.is_standing(now + 99 * MS, (99, 2), one_a_ms));
-        assert!(queue.is_standing(now + 100 * MS, (22, 2), one_a_ms));
+        queue.note_refused();
+        assert!(!queue.is_standing(now + 99 * MS, true, one_a_ms));
+        assert!(queue.is_standing(now + 100 * MS, true, one_a_ms));
     }
 }

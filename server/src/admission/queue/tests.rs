@@ -269,13 +269,14 @@ proptest! {
 }
 
 proptest! {
-    /// Callers that ask again only once they have their answer: as long as their waits are within the limit none of them
-    /// is ever refused, however long this goes on.
+    /// Callers that ask again only once they have their answer, some of them later than others: as long as their waits are
+    /// within the limit none of them is ever refused, however long this goes on.
     #[test]
     fn a_closed_loop(
         n_workers in 1_usize..5,
         n_callers in 1_usize..40,
         service_us in 500_u64..5_000,
+        pauses in prop::collection::vec((0_usize..40, 1_usize..200), 0..10),
     ) {
         let max_wait = 100 * MS;
         let service = Duration::from_micros(service_us);
@@ -284,16 +285,24 @@ proptest! {
         let (mut queue, mut now) = (Queue::new(n_workers, max_wait), Instant::now());
         let mut work = Work::new();
         let (mut n_idle, mut who, mut longest) = (n_callers, 0, Duration::ZERO);
-        for _ in 0..600 {
-            for _ in 0..n_idle {
+        let mut pauses = pauses.into_iter().cycle();
+        let mut pause = pauses.next();
+        for _ in 0..2_000 {
+            let n_resting = pause.map_or(0, |(n_resting, _)| n_resting);
+            for _ in n_resting..n_idle {
                 who += 1;
+                n_idle -= 1;
                 let entry = enter(&mut queue, now, who);
                 prop_assert!(entry.is_ok());
                 if matches!(entry, Ok(Entry::Begun { .. })) {
                     work.insert(who, service);
                 }
             }
-            n_idle = pass(&mut queue, &mut work, &mut now, MS, (service_us, 1.0), &mut longest);
+            n_idle += pass(&mut queue, &mut work, &mut now, MS, (service_us, 1.0), &mut longest);
+            pause = match pause {
+                Some((n_resting, n_left @ 1..)) => Some((n_resting, n_left - 1)),
+                _ => pauses.next(),
+            };
         }
     }
 }
