@@ -23,7 +23,7 @@ use crate::snapshot::Snapshot;
 use crate::snapshot::row_changes::RowChange;
 use crate::snapshot::shard::Shard;
 use demand::Demand;
-use subject::{Scale, Subject, Weights};
+use subject::{Scale, Weights};
 use sums::DomainSums;
 
 impl Demand {
@@ -177,7 +177,7 @@ impl Census {
         for ((tally, anew), subject) in self.tallies.iter().zip(&anew.tallies).zip(&demand.subjects)
         {
             assert_eq!(tally.by_row, anew.by_row, "counted on and counted anew");
-            let is_number = !matches!(subject, Subject::Preferences { .. });
+            let is_number = !matches!(subject, subject::Subject::Preferences { .. });
             assert!(
                 !is_number || tally.by_row.iter().all(|n_pods| *n_pods >= 0),
                 "numbers of pods"
@@ -217,37 +217,28 @@ impl Census {
         }
     }
 
-    /// Counts the pods that came to the rows of a shard since a version, and those that left; returns the rows on which
-    /// something else changed, or pods whose weights are not known. `None` if the changes are not known.
+    /// Counts the pods that came to the rows of a shard since a version, and those that left; returns the rows that have to
+    /// be counted anew, since something else changed there, or a weight is not known. `None` if the changes are not known.
     fn count_pods(&mut self, shard: &Shard, since: u64) -> Option<RowSet> {
-        let changes = shard.changes.above(since)?;
         let mut left = RowSet::EMPTY;
-        for change in &changes {
-            let is_known = match change.change {
-                RowChange::Pod(pod) => self
-                    .tallies()
-                    .all(|(tally, subject)| tally.scale.known_weight(subject, pod).is_some()),
-                RowChange::Other => false,
-            };
-            if !is_known {
+        for change in &shard.changes.above(since)? {
+            let RowChange::Pod(pod) = change.change else {
                 left.insert(change.row());
-            }
-        }
-        for change in changes.iter().filter(|change| !left.contains(change.row())) {
-            let RowChange::Pod(pod) = change.change else { continue };
+                continue;
+            };
             let row = NodeRow::new(shard.index, change.row());
             for i in 0..self.tallies.len() {
                 let (tally, subject) = (&mut self.tallies[i], &self.counted.subjects[i]);
-                let weight = tally.scale.known_weight(subject, pod).unwrap_or(0) * pod.sign;
-                tally.by_row[row.index()] += weight;
-                self.add(i, row, weight);
+                match tally.scale.known_weight(subject, pod) {
+                    Some(weight) => {
+                        tally.by_row[row.index()] += weight * pod.sign;
+                        self.add(i, row, weight * pod.sign);
+                    }
+                    None => left.insert(change.row()),
+                }
             }
         }
         Some(left)
-    }
-
-    fn tallies(&self) -> impl Iterator<Item = (&Tally, &Subject)> {
-        self.tallies.iter().zip(&self.counted.subjects)
     }
 
     fn recount(&mut self, shard: &Shard, row: usize) {

@@ -168,6 +168,7 @@ impl<'a> Plan<'a> {
         n_counted <= MAX_REMEMBERED_COUNTS
             && self.narrowing().is_none()
             && self.pod().facts().resized.is_none()
+            && !self.pod().shape().id.is_apart()
     }
 
     /// Fails the attempt before scoring for a preferred term that does not parse (S-NA-2).

@@ -211,15 +211,14 @@ impl Scale {
     }
 
     fn weight_of_terms(&mut self, shape: &Shape) -> i32 {
-        let Some(affinity) = &shape.facts.pod_affinity else {
-            self.known_shapes.insert(shape.id, 0);
-            return 0;
-        };
         if let Some(known) = self.known_shapes.get(&shape.id) {
             return *known;
         }
-        let weight = affinity.terms().map(|term| self.weight_of_term(term.id)).sum();
-        self.known_shapes.insert(shape.id, weight);
+        let terms = shape.facts.pod_affinity.iter().flat_map(|affinity| affinity.terms());
+        let weight = terms.map(|term| self.weight_of_term(term.id)).sum();
+        if !shape.id.is_apart() {
+            self.known_shapes.insert(shape.id, weight);
+        }
         weight
     }
 
@@ -264,6 +263,39 @@ impl Subject {
                 let met = own.iter().filter(|(query, _)| query.matches(population));
                 met.map(|(_, weight)| weight).sum()
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use berth_testing::object;
+
+    use super::*;
+    use crate::cluster::Cluster;
+
+    /// The pods of a gang have the highest priority on its fork, with shapes of one id that are in no table.
+    #[test]
+    fn shapes_in_no_table_are_not_taken_for_each_other() {
+        let cluster = Cluster::new();
+        let compile = |text: &str| cluster.compile_pod(&object::pod(text)).unwrap();
+        let apart = |pod: &Pod| {
+            let shield = pod.changed(pod.shape().facts.clone(), &cluster.snapshot().model);
+            assert!(shield.shape().id.is_apart());
+            PlacedPod::new(shield, None)
+        };
+        let far = compile("p0 label:app=a far=zone,app:a");
+        let affinity = far.shape().facts.pod_affinity.as_ref().unwrap();
+        let terms: Vec<_> = affinity.terms().map(|term| (term.id, 1)).collect();
+        let subject = Subject::Blockers(affinity.anti_required[0].facts.topology_key);
+        let mut scale = Scale::of(Weights { populations: Vec::new(), terms });
+        let near = compile("p1 label:app=a");
+        for (pod, weight) in [(&far, 1), (&near, 0), (&far, 1)] {
+            let placed = [apart(pod)];
+            assert_eq!(scale.weigh(&subject, &placed), weight);
+            let shape = placed[0].pod.shape().id;
+            let change = PodChange { population: pod.population().id, shape, sign: 1 };
+            assert_eq!(scale.known_weight(&subject, change), None);
         }
     }
 }

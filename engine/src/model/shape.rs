@@ -20,9 +20,18 @@ use super::table::Table;
 use super::taint::Tolerations;
 use super::topology_spread::SpreadConstraints;
 
-/// Id of a shape as long as anything refers to it; ids are never reused.
+/// Id of a shape as long as anything refers to it; ids are never reused. Shapes that are in no table have one id.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub(crate) struct ShapeId(u64);
+
+impl ShapeId {
+    const APART: ShapeId = ShapeId(u64::MAX);
+
+    /// Whether different shapes have this id, since they are in no table: nothing may be remembered by it.
+    pub(crate) fn is_apart(self) -> bool {
+        self == ShapeId::APART
+    }
+}
 
 /// An interned spec. Two shapes of one table are equal exactly if their ids are.
 #[derive(Debug)]
@@ -176,7 +185,7 @@ pub(crate) type ShapeTable = Table<ShapeFacts, Shape>;
 impl Shape {
     /// A shape that is in no table, so that no evaluation of it is remembered.
     pub(crate) fn apart(facts: ShapeFacts, names: &Interner) -> Shape {
-        Shape::new(u64::MAX, facts, names)
+        Shape::new(ShapeId::APART.0, facts, names)
     }
 
     pub(crate) fn new(id: u64, facts: ShapeFacts, names: &Interner) -> Shape {
