@@ -19,6 +19,7 @@ pub(crate) mod pod_table;
 pub(crate) mod population_index;
 mod postings;
 pub(crate) mod row_changes;
+mod row_pods;
 pub(crate) mod shard;
 pub(crate) mod shards;
 mod since;

@@ -112,11 +112,11 @@ impl Shard {
     /// Replaces a pod of a row, if it is there, by another of its name with the same footprint; it keeps its position.
     /// A version is given where rules distinguish the two.
     pub(crate) fn replace_pod(&mut self, row: usize, pod: Pod, version: Option<u64>) {
-        let pods = Arc::make_mut(&mut self.pods).of_mut(row);
-        let Some(placed) = pods.iter_mut().find(|placed| placed.pod.key() == pod.key()) else {
+        let key = pod.key().clone();
+        let renewed = |placed: &PlacedPod| PlacedPod::new(pod, placed.assumed);
+        if !Arc::make_mut(&mut self.pods).replace(row, &key, renewed) {
             return;
-        };
-        *placed = PlacedPod::new(pod, placed.assumed);
+        }
         if let Some(version) = version {
             self.touch(row, version, RowChange::Other);
         }
