@@ -1,6 +1,8 @@
 //! Dispatch: selects an instruction set once; the engine's only `unsafe`.
 #![expect(unsafe_code, reason = "calling a function compiled for instructions that were detected")]
 
+use std::ops::Range;
+
 use super::fit::FitInput;
 use super::normalize::FEW_DOMAINS;
 use super::tie::TieKey;
@@ -165,8 +167,8 @@ kernel! {
     (hashes: &[u32; ROWS], rows: &RowSet, key: TieKey, value: u32) -> RowSet
 }
 kernel! {
-    /// The largest tie key of some hashes; 0 if there are none.
-    max_tie_key_of = tie::max_tie_key_of; (hashes: &[u32], key: TieKey) -> u32
+    /// The largest tie key of some hashes, 0 if there are none, and a range that has all of its positions.
+    highest_tied = tie::highest_tied; (hashes: &[u32], key: TieKey) -> (u32, Range<usize>)
 }
 kernel! {
     /// The first position from `from` on that holds a hash.

@@ -211,7 +211,7 @@ proptest! {
             prop_assert_eq!(kernels.max_tie_key(&hashes, &rows, key), highest, "{:?}", kernels);
             let winning: RowSet = rows.iter().filter(|row| key.of(hashes[*row]) == highest).collect();
             let few: Vec<u32> = rows.iter().map(|row| hashes[row]).collect();
-            prop_assert_eq!(kernels.max_tie_key_of(&few, key), highest, "{:?}", kernels);
+            prop_assert_eq!(kernels.highest_tied(&few, key).0, highest, "{:?}", kernels);
             for (at, hash) in few.iter().enumerate() {
                 prop_assert_eq!(key.hash_of(key.of(*hash)), *hash);
                 prop_assert_eq!(kernels.position_of(&few, *hash, at), Some(at), "{:?}", kernels);
@@ -220,6 +220,28 @@ proptest! {
                 prop_assert_eq!(kernels.position_of(&few, *hash, at + 1), next, "{:?}", kernels);
             }
             prop_assert_eq!(kernels.rows_of_tie_key(&hashes, &rows, key, highest), winning, "{:?}", kernels);
+        }
+    }
+}
+
+proptest! {
+    /// More hashes than are compared at a time, some of them equal.
+    #[test]
+    fn the_highest_of_many_tied(
+        hashes in prop::collection::vec(0..1_000_u32, 0..2_500),
+        seed in any::<u64>(),
+    ) {
+        let key = TieKey::new(seed, "uid");
+        let highest = hashes.iter().map(|hash| key.of(*hash)).max().unwrap_or(0);
+        let holders = || {
+            let all = hashes.iter().enumerate();
+            all.filter(|(_, hash)| key.of(**hash) == highest).map(|(at, _)| at)
+        };
+        for kernels in Kernels::all() {
+            let (found, range) = kernels.highest_tied(&hashes, key);
+            prop_assert_eq!(found, highest, "{:?}", kernels);
+            prop_assert!(range.end <= hashes.len(), "{:?}", kernels);
+            prop_assert!(holders().all(|at| range.contains(&at)), "{:?}", kernels);
         }
     }
 }

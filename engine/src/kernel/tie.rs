@@ -1,5 +1,7 @@
 //! Tie: the seeded order of nodes with equal totals. Rule: S-SEL-4 (policy).
 
+use std::ops::Range;
+
 use super::pack::pack_where;
 use crate::hash::hash_text;
 use crate::rows::{ROWS, RowSet};
@@ -75,13 +77,26 @@ pub(super) fn rows_of_tie_key(
     pack_where(rows, |row| key.of(hashes[row]) == value)
 }
 
+/// Number of hashes of which the highest key is found before it is compared.
+const BLOCK: usize = 512;
+
+/// The largest key of some hashes, and a range that has all of its positions.
 #[inline(always)]
-pub(super) fn max_tie_key_of(hashes: &[u32], key: TieKey) -> u32 {
-    let mut best = 0;
-    for hash in hashes {
-        best = best.max(key.of(*hash));
+pub(super) fn highest_tied(hashes: &[u32], key: TieKey) -> (u32, Range<usize>) {
+    let (mut highest, mut range) = (0, 0..hashes.len());
+    for (i, block) in hashes.chunks(BLOCK).enumerate() {
+        let mut of_block = 0;
+        for hash in block {
+            of_block = of_block.max(key.of(*hash));
+        }
+        let end = i * BLOCK + block.len();
+        if of_block > highest {
+            (highest, range) = (of_block, i * BLOCK..end);
+        } else if of_block == highest {
+            range.end = end;
+        }
     }
-    best
+    (highest, range)
 }
 
 #[inline(always)]

@@ -1,5 +1,7 @@
 //! Select: the choice of one of the rows with the highest total (S-SEL-3). Rule for ties: S-SEL-4 (policy).
 
+use std::ops::Range;
+
 use smallvec::SmallVec;
 
 use super::ranking::Ranking;
@@ -43,8 +45,8 @@ fn among_tied(plan: &Plan<'_>, tied: Tied<'_>, key: TieKey) -> Option<NodeRow> {
     debug_assert_eq!(hashes.len(), rows.len(), "a hash for each row");
     let kernels = plan.kernels;
     // Distinct hashes have distinct keys.
-    let hash = key.hash_of(kernels.max_tie_key_of(hashes, key));
-    let mut from = 0;
+    let (highest, Range { start: mut from, end }) = kernels.highest_tied(hashes, key);
+    let (hash, hashes) = (key.hash_of(highest), &hashes[..end]);
     let mut winner: Option<usize> = None;
     while let Some(at) = kernels.position_of(hashes, hash, from) {
         if winner.is_none_or(|winner| name(plan, rows[at]) < name(plan, rows[winner])) {
