@@ -10,6 +10,7 @@ mod elsewhere;
 mod eviction;
 mod importance;
 mod known;
+mod known_rows;
 mod levels;
 pub(crate) mod outcome;
 mod post_filter;

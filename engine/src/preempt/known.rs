@@ -1,14 +1,21 @@
 //! Known: what earlier searches for a shape found on each shard, so that a search tries only the nodes of shards that
-//! have changed since.
+//! have changed since; and what those among samples of the nodes found on each node.
 
+use super::known_rows::KnownRows;
+use super::sample::Order;
 use super::tried::Tried;
 use crate::place::memo::Remembered;
 use crate::plan::Plan;
 use crate::rows::RowSet;
 
-/// Results by shard.
+/// What is known of a shape.
 #[derive(Debug, Default)]
-pub(crate) struct Known(Vec<OfShard>);
+pub(crate) struct Known {
+    by_shard: Vec<OfShard>,
+    /// For searches among samples: results by row, and the order in which nodes are tried.
+    pub(super) by_row: KnownRows,
+    pub(super) order: Order,
+}
 
 /// The state of a shard that a search for evictions reads: for one shape and policy, equal states have equal results.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
@@ -30,12 +37,14 @@ pub(super) struct OfShard {
 /// A shard that has to be tried: its position, its basis, and where the results go.
 pub(super) type Due<'a> = (usize, Basis, &'a mut OfShard);
 
-/// About as many kibibytes as the results on a shard take, where some evictions are equally good.
-const SHARD_KIBIBYTES: usize = 4;
+/// About as many kibibytes as the results on a shard take, where some evictions are equally good, and as those on each of
+/// its rows do.
+const SHARD_KIBIBYTES: usize = 4 + 20;
 
 impl Remembered for Known {
     fn emptied(mut self) -> Known {
-        self.0.clear();
+        self.by_shard.clear();
+        self.by_row.clear();
         self
     }
 
@@ -47,15 +56,15 @@ impl Remembered for Known {
 impl Known {
     /// The shards whose basis is another one than that of the known results.
     pub(super) fn due(&mut self, now: &[Basis]) -> Vec<Due<'_>> {
-        self.0.resize_with(now.len(), OfShard::default);
-        let shards = self.0.iter_mut().zip(now).enumerate();
+        self.by_shard.resize_with(now.len(), OfShard::default);
+        let shards = self.by_shard.iter_mut().zip(now).enumerate();
         let due = shards.filter(|(_, (known, now))| known.basis != **now);
         due.map(|(index, (known, now))| (index, *now, known)).collect()
     }
 
     /// The results, in the shards' order.
     pub(super) fn tried(&self) -> impl Iterator<Item = &Tried> {
-        self.0.iter().map(|known| &known.tried)
+        self.by_shard.iter().map(|known| &known.tried)
     }
 }
 

@@ -25,6 +25,12 @@ impl Resolvable {
         Resolvable(vec![RowSet::EMPTY; plan.snapshot().shards.len()])
     }
 
+    /// These rows of each shard.
+    #[cfg(test)]
+    pub(super) fn of(rows: Vec<RowSet>) -> Resolvable {
+        Resolvable(rows)
+    }
+
     pub(super) fn by_shard(&self) -> &[RowSet] {
         &self.0
     }
@@ -37,6 +43,7 @@ impl Resolvable {
         self.0.iter().map(|rows| rows.len() as usize).sum()
     }
 
+    #[cfg(test)]
     pub(super) fn rows(&self) -> impl Iterator<Item = NodeRow> + '_ {
         let shards = self.0.iter().enumerate();
         shards.flat_map(|(shard, rows)| rows.iter().map(move |row| NodeRow::new(shard, row)))

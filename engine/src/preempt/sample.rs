@@ -2,11 +2,12 @@
 
 use std::cmp::Ordering;
 
+use super::resolvable::Resolvable;
 use crate::model::Node;
-use crate::plan::Plan;
 use crate::policy::DefaultPreemptionArgs;
-use crate::rows::NodeRow;
+use crate::rows::{NodeRow, ROWS, RowSet};
 use crate::snapshot::Snapshot;
+use crate::snapshot::node_table::NodeTable;
 
 /// How many candidates are enough, given `n_nodes` nodes where evicting might help.
 pub(super) fn n_wanted(args: DefaultPreemptionArgs, n_nodes: usize) -> usize {
@@ -14,73 +15,55 @@ pub(super) fn n_wanted(args: DefaultPreemptionArgs, n_nodes: usize) -> usize {
     share.max(args.min_candidate_nodes_absolute as usize).min(n_nodes)
 }
 
-/// The nodes in the order in which they are tried: by the hashes of their names, from an offset that the seed gives. Only
-/// those that are asked for are sorted.
-pub(super) struct Order<'a> {
-    snapshot: &'a Snapshot,
-    nodes: Vec<(u32, NodeRow)>,
-    /// The first node that is tried last: those before it are less, those from it on are not.
-    offset: usize,
-    /// Number of nodes that are given, and where the sorted ones of the part end that the next one is in.
-    n_given: usize,
-    sorted_to: usize,
+/// All nodes by the hashes of their names. Nodes are tried in this order, from an offset that a seed gives.
+#[derive(Debug, Default)]
+pub(super) struct Order {
+    rows: Vec<NodeRow>,
+    /// What was sorted, by shard: the rows that have a node, and the hashes of the names.
+    sorted: Vec<(RowSet, [u32; ROWS])>,
 }
 
-/// Number of nodes that are sorted at a time.
-const SOME: usize = 128;
+impl Order {
+    /// Takes in which nodes there are.
+    ///
+    /// Cost: a look at each hash, and sorting all if nodes came or went since.
+    pub(super) fn update(&mut self, snapshot: &Snapshot) {
+        let nodes = || snapshot.shards.iter().map(|shard| &*shard.nodes);
+        let is_same = |((rows, hashes), nodes): (&(RowSet, [u32; ROWS]), &NodeTable)| {
+            *rows == nodes.rows && *hashes == nodes.name_hash.0
+        };
+        let n_shards = snapshot.shards.len();
+        if self.sorted.len() == n_shards && self.sorted.iter().zip(nodes()).all(is_same) {
+            return;
+        }
+        self.sorted = nodes().map(|nodes| (nodes.rows, nodes.name_hash.0)).collect();
+        let of_shard = |(shard, (rows, hashes)): (usize, &(RowSet, [u32; ROWS]))| {
+            let row = |row: usize| (hashes[row], NodeRow::new(shard, row));
+            rows.iter().map(row).collect::<Vec<_>>()
+        };
+        let mut nodes: Vec<(u32, NodeRow)> =
+            self.sorted.iter().enumerate().flat_map(of_shard).collect();
+        nodes.sort_unstable_by(|a, b| compare(snapshot, a, b));
+        self.rows = nodes.into_iter().map(|(_, row)| row).collect();
+    }
 
-impl<'a> Order<'a> {
-    pub(super) fn new(
-        plan: &Plan<'a>,
-        rows: impl Iterator<Item = NodeRow>,
+    /// Some of the nodes, from the one at an offset among them on.
+    pub(super) fn among<'a>(
+        &'a self,
+        these: &'a Resolvable,
         seed: u64,
-    ) -> Order<'a> {
-        let snapshot = plan.snapshot();
-        let hash = |row: NodeRow| snapshot.shards[row.shard()].nodes.name_hash[row.row()];
-        let mut nodes: Vec<(u32, NodeRow)> = rows.map(|row| (hash(row), row)).collect();
-        let offset = scrambled(seed).checked_rem(nodes.len() as u64).unwrap_or(0) as usize;
-        if !nodes.is_empty() {
-            nodes.select_nth_unstable_by(offset, |a, b| compare(snapshot, a, b));
-        }
-        Order { snapshot, nodes, offset, n_given: 0, sorted_to: offset }
-    }
-
-    /// Number of all nodes.
-    pub(super) fn n_nodes(&self) -> usize {
-        self.nodes.len()
-    }
-
-    /// Sorts some more nodes, those from `at` to `end` being the ones that are left of their part.
-    fn sort_some(&mut self, at: usize, end: usize) {
-        let Order { snapshot, nodes, .. } = self;
-        let left = &mut nodes[at..end];
-        let n = left.len().min(SOME);
-        if n < left.len() {
-            left.select_nth_unstable_by(n, |a, b| compare(snapshot, a, b));
-        }
-        left[..n].sort_unstable_by(|a, b| compare(snapshot, a, b));
-        self.sorted_to = at + n;
-    }
-}
-
-impl Iterator for Order<'_> {
-    type Item = NodeRow;
-
-    fn next(&mut self) -> Option<NodeRow> {
-        let n_nodes = self.nodes.len();
-        if self.n_given == n_nodes {
-            return None;
-        }
-        let at = (self.offset + self.n_given) % n_nodes;
-        let end = if at < self.offset { self.offset } else { n_nodes };
-        if at == 0 {
-            self.sorted_to = 0;
-        }
-        if at == self.sorted_to {
-            self.sort_some(at, end);
-        }
-        self.n_given += 1;
-        self.nodes.get(at).map(|(_, row)| *row)
+    ) -> impl Iterator<Item = NodeRow> + 'a {
+        let n_nodes = these.len();
+        let offset = scrambled(seed).checked_rem(n_nodes as u64).unwrap_or(0) as usize;
+        let from = match n_nodes == self.rows.len() {
+            true => offset,
+            false => {
+                let mut of_these = (0..).zip(&self.rows).filter(|(_, row)| these.contains(**row));
+                of_these.nth(offset).map_or(0, |(at, _)| at)
+            }
+        };
+        let (last, first) = self.rows.split_at(from);
+        first.iter().chain(last).copied().filter(|row| these.contains(*row))
     }
 }
 
@@ -100,15 +83,14 @@ fn scrambled(seed: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use berth_testing::object;
 
     use super::*;
     use crate::cluster::Cluster;
     use crate::cluster::delta::Delta;
-    use crate::kernel::Kernels;
-    use crate::plan::request::{PlaceRequest, TieBreak};
-    use crate::policy::Policy;
-    use crate::rows::ROWS;
+    use crate::snapshot::shard::Shard;
 
     /// S-PRE-6
     #[test]
@@ -118,29 +100,45 @@ mod tests {
         assert_eq!(wanted, [0, 60, 100, 100, 200, 500]);
     }
 
-    /// Every node once, by name hash from each offset on.
+    /// Each of some nodes once, by name hash from each offset on, before and after nodes went and came.
     #[test]
-    fn sorted_as_far_as_asked() {
+    fn by_hash_from_an_offset_on() {
         let cluster = Cluster::new();
-        let node = |i| cluster.compile_node(&object::node(&format!("n{i} cpu=1 pods=9"))).unwrap();
-        cluster.apply((0..700).map(|i| Delta::UpsertNode(node(i))).collect());
-        let pod = cluster.compile_pod(&object::pod("p cpu=2")).unwrap();
-        let (policy, snapshot) = (Policy::default(), cluster.snapshot());
-        let tie_break = TieBreak::Lexicographic;
-        let request = PlaceRequest { pod: &pod, policy: &policy, tie_break, now: None };
-        let plan = Plan::new(&snapshot, &request, Kernels::detect());
-        for n in [0, 1, 127, 128, 129, 700] {
-            let rows: Vec<NodeRow> = (0..n).map(|i| NodeRow::new(i / ROWS, i % ROWS)).collect();
-            let hash = |row: &NodeRow| snapshot.shards[row.shard()].nodes.name_hash[row.row()];
-            let mut sorted = rows.clone();
-            sorted.sort_unstable_by_key(|row| (hash(row), row.index()));
-            for seed in 0..20 {
-                let order: Vec<NodeRow> = Order::new(&plan, rows.iter().copied(), seed).collect();
-                let offset = scrambled(seed).checked_rem(n as u64).unwrap_or(0) as usize;
-                sorted.rotate_left(offset);
-                assert_eq!(order, sorted, "{n} nodes, seed {seed}");
-                sorted.rotate_right(offset);
+        let node = |i: usize| {
+            let node = object::node(&format!("n{i} cpu=1 pods=9"));
+            Delta::UpsertNode(cluster.compile_node(&node).unwrap())
+        };
+        cluster.apply((0..700).map(node).collect());
+        let mut order = Order::default();
+        for _ in 0..2 {
+            let snapshot = cluster.snapshot();
+            order.update(&snapshot);
+            let rows_of = |is_in: &dyn Fn(usize) -> bool| -> Resolvable {
+                let of_shard = |shard: &Arc<Shard>| {
+                    let rows = shard.nodes.rows.iter();
+                    rows.filter(|row| is_in(NodeRow::new(shard.index, *row).index())).collect()
+                };
+                Resolvable::of(snapshot.shards.iter().map(of_shard).collect())
+            };
+            let some: [&dyn Fn(usize) -> bool; 4] =
+                [&|_| true, &|at| at % 3 == 1, &|at| at == 400, &|_| false];
+            for among in some.map(rows_of) {
+                let hash = |row: &NodeRow| snapshot.shards[row.shard()].nodes.name_hash[row.row()];
+                let mut sorted: Vec<NodeRow> = among.rows().collect();
+                sorted.sort_unstable_by_key(|row| (hash(row), row.index()));
+                for seed in 0..20 {
+                    let offset = scrambled(seed).checked_rem(sorted.len() as u64).unwrap_or(0);
+                    sorted.rotate_left(offset as usize);
+                    assert_eq!(
+                        order.among(&among, seed).collect::<Vec<_>>(),
+                        sorted,
+                        "seed {seed}"
+                    );
+                    sorted.rotate_right(offset as usize);
+                }
             }
+            let gone = |i: usize| Delta::DeleteNode(format!("n{i}").into());
+            cluster.apply((0..50).map(gone).chain((700..720).map(node)).collect());
         }
     }
 }

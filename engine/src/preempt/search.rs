@@ -13,10 +13,11 @@ use super::answer::{Detail, Finished, Searched};
 use super::elsewhere;
 use super::eviction::{Found, Scratch, Search};
 use super::known::{Basis, Due, Known};
+use super::known_rows::RowResult;
 use super::request::{PreemptRequest, VictimPlacement};
 use super::resolvable::Resolvable;
-use super::sample::{self, Order};
-use super::tried::{Tried, WhyNot};
+use super::sample;
+use super::tried::{BestRows, Tried, WhyNot};
 use crate::plan::counted::Filtering;
 use crate::rows::{NodeRow, ROWS, RowSet};
 use crate::snapshot::shard::Shard;
@@ -51,7 +52,7 @@ pub(super) fn search<'p>(
     };
     let mut tried = match request.options.sample {
         None => trial.all(resolvable, known),
-        Some(seed) => trial.sample(resolvable, seed),
+        Some(seed) => trial.sample(resolvable, seed, known),
     };
     if tried.n_candidates == 0 && !tried.errors.is_empty() {
         return Err(Stopped::Failed(trial.error(&tried.errors)));
@@ -111,24 +112,64 @@ impl Trial<'_, '_> {
             && !self.plan.pod().is_bound_to_objects()
     }
 
-    /// Tries nodes from an offset on, until there are enough candidates (S-PRE-6).
-    fn sample(&self, resolvable: &Resolvable, seed: u64) -> Tried {
-        let order = Order::new(self.plan, resolvable.rows(), seed);
+    /// Tries nodes from an offset on, until there are enough candidates (S-PRE-6); none that is as it is known.
+    fn sample(&self, resolvable: &Resolvable, seed: u64, known: &mut Known) -> Tried {
+        let Known { order, by_row, .. } = known;
+        order.update(self.plan.snapshot());
         let args = self.plan.policy().spec().default_preemption;
-        let n_wanted = sample::n_wanted(args, order.n_nodes()) as u32;
+        let n_wanted = sample::n_wanted(args, resolvable.len()) as u32;
         let (mut tried, mut scratch) = (Tried::default(), Scratch::default());
-        for (i, row) in order.enumerate() {
+        let mut best = BestRows::default();
+        let is_rememberable = self.is_rememberable();
+        let mut passing: Vec<Option<RowSet>> = vec![None; resolvable.by_shard().len()];
+        for (i, row) in order.among(resolvable, seed).enumerate() {
             if i % ROWS == 0 && (self.cancelled)() {
                 break;
             }
             let shard = &self.plan.snapshot().shards[row.shard()];
-            let rows = self.search.runs().passing_whatever_pods(shard, row.of_shard(row.shard()));
-            self.row(row, !rows.is_empty(), &mut scratch, &mut tried);
+            let of_shard = resolvable.by_shard()[row.shard()];
+            let passing_of = || self.search.runs().passing_whatever_pods(shard, of_shard);
+            let passes = passing[row.shard()].get_or_insert_with(passing_of).contains(row.row());
+            if is_rememberable {
+                let make = || self.result(shard, row, passes, &mut scratch);
+                let result = by_row.get_or_try(shard, row, passes, make);
+                tried.note(row, result, &mut best);
+            } else {
+                self.row(row, passes, &mut scratch, &mut tried);
+            }
             if tried.has_harmless && tried.n_candidates >= n_wanted {
                 break;
             }
         }
+        for row in best.rows() {
+            let shard = &self.plan.snapshot().shards[row.shard()];
+            if let Found::Eviction(eviction) = self.search.on(shard, row.row(), None, &mut scratch)
+            {
+                tried.evictions.push(eviction);
+            }
+        }
         tried
+    }
+
+    /// The result on a node where [`Trial::is_rememberable`].
+    fn result(
+        &self,
+        shard: &Shard,
+        row: NodeRow,
+        passes: bool,
+        scratch: &mut Scratch,
+    ) -> RowResult {
+        let found = match passes {
+            true => self.search.on(shard, row.row(), None, scratch),
+            false => self.search.beyond_help(shard, row.row()),
+        };
+        match found {
+            Found::Eviction(eviction) => RowResult::Evicts(eviction.rank),
+            Found::NoVictims => RowResult::NoVictims,
+            Found::NobodyToEvict => RowResult::NobodyToEvict,
+            // Only with a bound.
+            Found::Worse | Found::NoHelp => RowResult::NoHelp,
+        }
     }
 
     /// The results on a shard; `None` where the search is cancelled.

@@ -3,6 +3,8 @@
 use std::cmp::Ordering;
 
 use super::eviction::Eviction;
+use super::known_rows::RowResult;
+use super::rank::Rank;
 use crate::rows::NodeRow;
 
 /// Results on the nodes that were tried.
@@ -48,5 +50,44 @@ impl Tried {
         self.refused.extend(&later.refused);
         self.errors.extend(&later.errors);
         self.not_helped.extend(&later.not_helped);
+    }
+
+    /// Adds the result on a node, of which `best` has the evictions.
+    pub(super) fn note(&mut self, row: NodeRow, result: RowResult, best: &mut BestRows) {
+        match result {
+            RowResult::Evicts(rank) => {
+                self.has_harmless |= rank.n_violations == 0;
+                self.n_candidates += 1;
+                best.take(row, rank);
+            }
+            RowResult::NoVictims => self.not_helped.push((row, WhyNot::NoVictims)),
+            RowResult::NoHelp => self.not_helped.push((row, WhyNot::NoHelp)),
+            RowResult::NobodyToEvict => self.errors.push(row),
+        }
+    }
+}
+
+/// The nodes whose evictions have the best rank, in the order in which they were tried.
+#[derive(Debug, Default)]
+pub(super) struct BestRows {
+    rank: Option<Rank>,
+    rows: Vec<NodeRow>,
+}
+
+impl BestRows {
+    fn take(&mut self, row: NodeRow, rank: Rank) {
+        match self.rank.map(|best| rank.cmp(&best)) {
+            Some(Ordering::Greater) => return,
+            Some(Ordering::Equal) => {}
+            Some(Ordering::Less) | None => {
+                self.rank = Some(rank);
+                self.rows.clear();
+            }
+        }
+        self.rows.push(row);
+    }
+
+    pub(super) fn rows(&self) -> impl Iterator<Item = NodeRow> + '_ {
+        self.rows.iter().copied()
     }
 }

@@ -51,9 +51,10 @@ impl Feed {
         naive: &NaiveCluster,
         rebuilt: &Cluster,
     ) {
-        let preempt = |cluster: &Cluster| {
+        let preempt = |cluster: &Cluster, sample: Option<u64>| {
             let (pod, policy) = (cluster.compile_pod(probe).unwrap(), &self.policy);
-            let (tie_break, options) = (TieBreak::Seeded(9), PreemptOptions::default());
+            let options = PreemptOptions { sample, ..PreemptOptions::default() };
+            let tie_break = TieBreak::Seeded(9);
             let request = PreemptRequest {
                 pod: &pod,
                 policy,
@@ -65,12 +66,14 @@ impl Feed {
             let preemption = cluster.preempt(&request);
             Got { preemption, list: cluster.list_candidates(&request) }
         };
-        let got = preempt(&self.cluster);
+        let got = preempt(&self.cluster, None);
         let post_filter = post_filter(naive, self.policy.spec(), probe, attempt);
         let post_filter = post_filter.as_ref();
         let expected = Expected { cluster: naive, pod: probe, attempt, post_filter };
         outcome::check(&expected, TieBreak::Seeded(9), &got);
-        assert_eq!(got.list.map(timeless), preempt(rebuilt).list.map(timeless));
+        assert_eq!(got.list.map(timeless), preempt(rebuilt, None).list.map(timeless));
+        let sampled = |cluster| preempt(cluster, Some(7)).preemption.map(|it| it.post_filter);
+        assert_eq!(sampled(&self.cluster), sampled(rebuilt));
     }
 
     /// Drops the remedies if volumes are reserved: in the rebuilt cluster a reservation outlives the pod that a remedy
