@@ -289,7 +289,7 @@ proptest! {
         let mut pause = pauses.next();
         for _ in 0..2_000 {
             let n_resting = pause.map_or(0, |(n_resting, _)| n_resting);
-            for _ in n_resting..n_idle {
+            while n_idle > n_resting {
                 who += 1;
                 n_idle -= 1;
                 let entry = enter(&mut queue, now, who);
