@@ -75,6 +75,8 @@ pub struct Cluster {
     memo: Memo,
     /// Results of searches for evictions, by shape and policy.
     searches: Memo<preempt::Known>,
+    /// Those of searches among samples of the nodes.
+    samples: Memo<preempt::OfSamples>,
     /// Pods of requests that were compiled last; forks share it.
     recent: Arc<RecentPods>,
     /// The snapshot that this was forked from; `None` for a cluster that is no fork.
@@ -118,6 +120,7 @@ impl Cluster {
             published: Published::new(snapshot),
             memo: Memo::default(),
             searches: Memo::default(),
+            samples: Memo::default(),
             recent: Arc::default(),
             base: None,
             observer: None,
@@ -266,9 +269,13 @@ impl Cluster {
         let place = PlaceRequest { pod, policy, tie_break, now };
         let mut plan = Plan::new(&snapshot, &place, self.kernels);
         let result = self.memo.with(&mut plan, |plan, evaluation| {
-            self.searches.with(plan, |plan, known| {
+            let mut attempt = |plan: &mut Plan<'_>, known: &mut preempt::Known| {
                 preempt::preempt(plan, (evaluation, known), request, &self.versions)
-            })
+            };
+            match request.options.sample {
+                None => self.searches.with(plan, attempt),
+                Some(_) => self.samples.with(plan, |plan, known| attempt(plan, &mut known.0)),
+            }
         });
         if !matches!(result, Err(EngineError::Cancelled)) {
             let result = result.as_ref();

@@ -32,7 +32,7 @@ use crate::place::decision::Outcome;
 use crate::place::{self, Evaluation};
 use crate::plan::Plan;
 use answer::{All, Detail};
-pub(crate) use known::Known;
+pub(crate) use known::{Known, OfSamples};
 use outcome::{CandidateList, Preemption};
 use post_filter::Attempt;
 use request::PreemptRequest;

@@ -26,6 +26,7 @@ impl Cluster {
             writer: fork.into(),
             memo: Memo::default(),
             searches: Memo::default(),
+            samples: Memo::default(),
             recent: self.recent.clone(),
             base: Some(base),
             observer: None,

@@ -37,9 +37,14 @@ pub(super) struct OfShard {
 /// A shard that has to be tried: its position, its basis, and where the results go.
 pub(super) type Due<'a> = (usize, Basis, &'a mut OfShard);
 
-/// About as many kibibytes as the results on a shard take, where some evictions are equally good, and as those on each of
-/// its rows do.
-const SHARD_KIBIBYTES: usize = 4 + 20;
+/// What is known of a shape from searches among samples.
+#[derive(Debug, Default)]
+pub(crate) struct OfSamples(pub(crate) Known);
+
+/// About as many kibibytes as the results on a shard take, where some evictions are equally good.
+const SHARD_KIBIBYTES: usize = 4;
+/// About as many kibibytes as the results on each row of a shard take, with its part of the order.
+const ROWS_KIBIBYTES: usize = 20;
 
 impl Remembered for Known {
     fn emptied(mut self) -> Known {
@@ -50,6 +55,16 @@ impl Remembered for Known {
 
     fn size(plan: &Plan<'_>) -> usize {
         plan.snapshot().shards.len() * SHARD_KIBIBYTES
+    }
+}
+
+impl Remembered for OfSamples {
+    fn emptied(self) -> OfSamples {
+        OfSamples(self.0.emptied())
+    }
+
+    fn size(plan: &Plan<'_>) -> usize {
+        plan.snapshot().shards.len() * ROWS_KIBIBYTES
     }
 }
 

@@ -167,8 +167,8 @@ impl Trial<'_, '_> {
             Found::Eviction(eviction) => RowResult::Evicts(eviction.rank),
             Found::NoVictims => RowResult::NoVictims,
             Found::NobodyToEvict => RowResult::NobodyToEvict,
-            // Only with a bound.
-            Found::Worse | Found::NoHelp => RowResult::NoHelp,
+            // Nothing is worse than a bound where there is none.
+            Found::NoHelp | Found::Worse => RowResult::NoHelp,
         }
     }
 
