@@ -1,5 +1,5 @@
 //! Batches of replicas of one shape, in process, as dry run on a fork and assumed into the snapshot: 5,000 independent
-//! pods, gangs of 64 and 5,000, and a gang of 64 that preempts other pods.
+//! pods, gangs of 64 and 5,000, and gangs of 64 and 13,000 that preempt other pods.
 
 use std::hint::black_box;
 
@@ -42,9 +42,10 @@ fn batch(criterion: &mut Criterion) {
     drop(roomy);
     let full = full_cluster(N_NODES, 30);
     let template = preemptor_of_new_shape(&full, preemptor(0), 0);
-    let gang = Gang { preempt: Some(PreemptOptions::default()), ..GANG };
-    let batch = Batch { name: "gang-of-64-preempting", n_pods: 64, gang: Some(gang) };
-    bench(&mut group, &full, &template, &batch);
+    let gang = Some(Gang { preempt: Some(PreemptOptions::default()), ..GANG });
+    for (name, n_pods) in [("gang-of-64-preempting", 64), ("gang-of-13000-preempting", 13_000)] {
+        bench(&mut group, &full, &template, &Batch { name, n_pods, gang });
+    }
     group.finish();
 }
 

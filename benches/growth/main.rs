@@ -1,11 +1,14 @@
-//! Growth of a decision's time with the cluster: 5,000 to 100,000 nodes with 30 pods each, on a pool of all cores.
+//! Growth of a decision's time with the cluster: 5,000 to 100,000 nodes with 30 pods each, on a pool of all cores; and what
+//! else is done with the largest cluster.
 //!
 //! ```console
-//! $ cargo bench --bench growth                                  # about four minutes and 10 GB
+//! $ cargo bench --bench growth                                  # about five minutes and 10 GB
 //! $ cargo bench --bench growth -- --svg ../docs/growth.svg      # and draws the curves
 //! ```
 
 #![allow(clippy::print_stdout, reason = "a bench prints its figures")]
+
+mod operations;
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -74,6 +77,9 @@ fn main() -> ExitCode {
     for (line, points) in &curves {
         judge(line, points);
     }
+    if let Some(n_nodes) = SIZES.last() {
+        operations::measure(*n_nodes);
+    }
     match path.map(|path| std::fs::write(path, drawn(&curves)).map_err(|error| (path, error))) {
         Some(Err((path, error))) => {
             eprintln!("growth: {path}: {error}");
@@ -105,7 +111,6 @@ fn judge(line: &Line, points: &[Point]) {
     let times = last.n_nodes / first.n_nodes;
     let what = format!("growth/{}/{}-nodes", line.workload.name(), last.n_nodes);
     let say = |of: &str, us: f64, ratio: f64, budget: f64| {
-        let met = |is_met| if is_met { "met" } else { "not met" };
         let (in_budget, is_linear) = (met(us <= budget), met(ratio <= times as f64));
         println!(
             "{what} {of}: {us:.0} µs; budget ≤ {budget} µs, {in_budget}; \
@@ -115,6 +120,10 @@ fn judge(line: &Line, points: &[Point]) {
     };
     say("in turn", last.in_turn, last.in_turn / first.in_turn, line.in_turn_us);
     say("new shape", last.new_shape, last.new_shape / first.new_shape, line.new_shape_us);
+}
+
+fn met(is_met: bool) -> &'static str {
+    if is_met { "met" } else { "not met" }
 }
 
 /// The curves as an SVG file.
