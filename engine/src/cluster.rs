@@ -77,6 +77,8 @@ pub struct Cluster {
     searches: Memo<preempt::Known>,
     /// Those of searches among samples of the nodes.
     samples: Memo<preempt::OfSamples>,
+    /// The order in which these try nodes.
+    order: Arc<preempt::LastOrder>,
     /// Pods of requests that were compiled last; forks share it.
     recent: Arc<RecentPods>,
     /// The snapshot that this was forked from; `None` for a cluster that is no fork.
@@ -121,6 +123,7 @@ impl Cluster {
             memo: Memo::default(),
             searches: Memo::default(),
             samples: Memo::default(),
+            order: Arc::default(),
             recent: Arc::default(),
             base: None,
             observer: None,
@@ -274,7 +277,9 @@ impl Cluster {
             };
             match request.options.sample {
                 None => self.searches.with(plan, attempt),
-                Some(_) => self.samples.with(plan, |plan, known| attempt(plan, &mut known.0)),
+                Some(_) => self
+                    .samples
+                    .with(plan, |plan, known| attempt(plan, known.with_order(&self.order))),
             }
         });
         if !matches!(result, Err(EngineError::Cancelled)) {

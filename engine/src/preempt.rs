@@ -36,6 +36,7 @@ pub(crate) use known::{Known, OfSamples};
 use outcome::{CandidateList, Preemption};
 use post_filter::Attempt;
 use request::PreemptRequest;
+pub(crate) use sample::LastOrder;
 
 /// Runs a whole attempt: `plan` is of the request's pod and policy, `evaluation` and `known` of its shape, and `versions`
 /// the cluster's, for forks on which victims are placed.

@@ -27,6 +27,7 @@ impl Cluster {
             memo: Memo::default(),
             searches: Memo::default(),
             samples: Memo::default(),
+            order: Arc::default(),
             recent: self.recent.clone(),
             base: Some(base),
             observer: None,

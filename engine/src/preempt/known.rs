@@ -1,8 +1,10 @@
 //! Known: what earlier searches for a shape found on each shard, so that a search tries only the nodes of shards that
 //! have changed since; and what those among samples of the nodes found on each node.
 
+use std::sync::Arc;
+
 use super::known_rows::KnownRows;
-use super::sample::Order;
+use super::sample::LastOrder;
 use super::tried::Tried;
 use crate::place::memo::Remembered;
 use crate::plan::Plan;
@@ -14,7 +16,7 @@ pub(crate) struct Known {
     by_shard: Vec<OfShard>,
     /// For searches among samples: results by row, and the order in which nodes are tried.
     pub(super) by_row: KnownRows,
-    pub(super) order: Order,
+    pub(super) order: Arc<LastOrder>,
 }
 
 /// The state of a shard that a search for evictions reads: for one shape and policy, equal states have equal results.
@@ -39,7 +41,7 @@ pub(super) type Due<'a> = (usize, Basis, &'a mut OfShard);
 
 /// What is known of a shape from searches among samples.
 #[derive(Debug, Default)]
-pub(crate) struct OfSamples(pub(crate) Known);
+pub(crate) struct OfSamples(Known);
 
 /// About as many kibibytes as the results on a shard take, where some evictions are equally good.
 const SHARD_KIBIBYTES: usize = 4;
@@ -65,6 +67,14 @@ impl Remembered for OfSamples {
 
     fn size(plan: &Plan<'_>) -> usize {
         plan.snapshot().shards.len() * ROWS_KIBIBYTES
+    }
+}
+
+impl OfSamples {
+    /// What is known, with the order of a cluster's nodes, which is one for all shapes.
+    pub(crate) fn with_order(&mut self, order: &Arc<LastOrder>) -> &mut Known {
+        self.0.order.clone_from(order);
+        &mut self.0
     }
 }
 

@@ -1,18 +1,35 @@
 //! Sample: which candidate nodes are tried, and when to stop, where not all are. Rule: S-PRE-6.
 
 use std::cmp::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::resolvable::Resolvable;
 use crate::model::Node;
 use crate::policy::DefaultPreemptionArgs;
 use crate::rows::{NodeRow, ROWS, RowSet};
 use crate::snapshot::Snapshot;
-use crate::snapshot::node_table::NodeTable;
 
 /// How many candidates are enough, given `n_nodes` nodes where evicting might help.
 pub(super) fn n_wanted(args: DefaultPreemptionArgs, n_nodes: usize) -> usize {
     let share = n_nodes * args.min_candidate_nodes_percentage as usize / 100;
     share.max(args.min_candidate_nodes_absolute as usize).min(n_nodes)
+}
+
+/// The order of the nodes that were there last, for all shapes.
+#[derive(Debug, Default)]
+pub(crate) struct LastOrder(Mutex<Arc<Order>>);
+
+impl LastOrder {
+    /// The order of a snapshot's nodes.
+    ///
+    /// Cost: a look at each hash, and sorting all if nodes came or went since.
+    pub(super) fn of(&self, snapshot: &Snapshot) -> Arc<Order> {
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if !last.is_of(snapshot) {
+            *last = Arc::new(Order::of(snapshot));
+        }
+        last.clone()
+    }
 }
 
 /// All nodes by the hashes of their names. Nodes are tried in this order, from an offset that a seed gives.
@@ -24,27 +41,26 @@ pub(super) struct Order {
 }
 
 impl Order {
-    /// Takes in which nodes there are.
-    ///
-    /// Cost: a look at each hash, and sorting all if nodes came or went since.
-    pub(super) fn update(&mut self, snapshot: &Snapshot) {
-        let nodes = || snapshot.shards.iter().map(|shard| &*shard.nodes);
-        let is_same = |((rows, hashes), nodes): (&(RowSet, [u32; ROWS]), &NodeTable)| {
-            *rows == nodes.rows && *hashes == nodes.name_hash.0
-        };
-        let n_shards = snapshot.shards.len();
-        if self.sorted.len() == n_shards && self.sorted.iter().zip(nodes()).all(is_same) {
-            return;
-        }
-        self.sorted = nodes().map(|nodes| (nodes.rows, nodes.name_hash.0)).collect();
+    fn of(snapshot: &Snapshot) -> Order {
+        let nodes = snapshot.shards.iter().map(|shard| &shard.nodes);
+        let sorted: Vec<(RowSet, [u32; ROWS])> =
+            nodes.map(|nodes| (nodes.rows, nodes.name_hash.0)).collect();
         let of_shard = |(shard, (rows, hashes)): (usize, &(RowSet, [u32; ROWS]))| {
             let row = |row: usize| (hashes[row], NodeRow::new(shard, row));
             rows.iter().map(row).collect::<Vec<_>>()
         };
-        let mut nodes: Vec<(u32, NodeRow)> =
-            self.sorted.iter().enumerate().flat_map(of_shard).collect();
+        let mut nodes: Vec<(u32, NodeRow)> = sorted.iter().enumerate().flat_map(of_shard).collect();
         nodes.sort_unstable_by(|a, b| compare(snapshot, a, b));
-        self.rows = nodes.into_iter().map(|(_, row)| row).collect();
+        Order { rows: nodes.into_iter().map(|(_, row)| row).collect(), sorted }
+    }
+
+    /// Whether the snapshot's nodes are in the same rows, and have the same names as far as the order depends on them.
+    fn is_of(&self, snapshot: &Snapshot) -> bool {
+        let mut both = self.sorted.iter().zip(&snapshot.shards);
+        self.sorted.len() == snapshot.shards.len()
+            && both.all(|((rows, hashes), shard)| {
+                *rows == shard.nodes.rows && *hashes == shard.nodes.name_hash.0
+            })
     }
 
     /// Some of the nodes, from the one at an offset among them on.
@@ -83,8 +99,6 @@ fn scrambled(seed: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use berth_testing::object;
 
     use super::*;
@@ -109,10 +123,11 @@ mod tests {
             Delta::UpsertNode(cluster.compile_node(&node).unwrap())
         };
         cluster.apply((0..700).map(node).collect());
-        let mut order = Order::default();
+        let last = LastOrder::default();
         for _ in 0..2 {
             let snapshot = cluster.snapshot();
-            order.update(&snapshot);
+            let order = last.of(&snapshot);
+            assert!(Arc::ptr_eq(&order, &last.of(&snapshot)), "it is sorted once");
             let rows_of = |is_in: &dyn Fn(usize) -> bool| -> Resolvable {
                 let of_shard = |shard: &Arc<Shard>| {
                     let rows = shard.nodes.rows.iter();

@@ -115,7 +115,7 @@ impl Trial<'_, '_> {
     /// Tries nodes from an offset on, until there are enough candidates (S-PRE-6); none that is as it is known.
     fn sample(&self, resolvable: &Resolvable, seed: u64, known: &mut Known) -> Tried {
         let Known { order, by_row, .. } = known;
-        order.update(self.plan.snapshot());
+        let order = order.of(self.plan.snapshot());
         let args = self.plan.policy().spec().default_preemption;
         let n_wanted = sample::n_wanted(args, resolvable.len()) as u32;
         let (mut tried, mut scratch) = (Tried::default(), Scratch::default());
