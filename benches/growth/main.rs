@@ -65,6 +65,10 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
+    // First, in memory that nothing has used before.
+    if let Some(n_nodes) = SIZES.last() {
+        operations::measure(*n_nodes);
+    }
     println!("| workload | nodes | in turn µs | one row changed µs | new shape µs |");
     println!("|---|---|---|---|---|");
     let mut curves = Vec::new();
@@ -76,9 +80,6 @@ fn main() -> ExitCode {
     println!();
     for (line, points) in &curves {
         judge(line, points);
-    }
-    if let Some(n_nodes) = SIZES.last() {
-        operations::measure(*n_nodes);
     }
     match path.map(|path| std::fs::write(path, drawn(&curves)).map_err(|error| (path, error))) {
         Some(Err((path, error))) => {
