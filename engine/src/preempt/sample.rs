@@ -38,6 +38,8 @@ pub(super) struct Order {
     rows: Vec<NodeRow>,
     /// What was sorted, by shard: the rows that have a node, and the hashes of the names.
     sorted: Vec<(RowSet, [u32; ROWS])>,
+    /// The names of nodes with one hash, which are in their order.
+    tied: Vec<(NodeRow, Arc<str>)>,
 }
 
 impl Order {
@@ -51,16 +53,22 @@ impl Order {
         };
         let mut nodes: Vec<(u32, NodeRow)> = sorted.iter().enumerate().flat_map(of_shard).collect();
         nodes.sort_unstable_by(|a, b| compare(snapshot, a, b));
-        Order { rows: nodes.into_iter().map(|(_, row)| row).collect(), sorted }
+        let tied = nodes.chunk_by(|a, b| a.0 == b.0).filter(|of_hash| of_hash.len() > 1).flatten();
+        let tied =
+            tied.filter_map(|(_, row)| Some((*row, snapshot.node(*row)?.facts().name.clone())));
+        Order { tied: tied.collect(), rows: nodes.iter().map(|(_, row)| *row).collect(), sorted }
     }
 
     /// Whether the snapshot's nodes are in the same rows, and have the same names as far as the order depends on them.
     fn is_of(&self, snapshot: &Snapshot) -> bool {
         let mut both = self.sorted.iter().zip(&snapshot.shards);
+        let mut tied = self.tied.iter();
         self.sorted.len() == snapshot.shards.len()
             && both.all(|((rows, hashes), shard)| {
                 *rows == shard.nodes.rows && *hashes == shard.nodes.name_hash.0
             })
+            && tied
+                .all(|(row, name)| snapshot.node(*row).is_some_and(|node| node.name() == &**name))
     }
 
     /// Some of the nodes, from the one at an offset among them on.
@@ -104,6 +112,7 @@ mod tests {
     use super::*;
     use crate::cluster::Cluster;
     use crate::cluster::delta::Delta;
+    use crate::hash::hash_name;
     use crate::snapshot::shard::Shard;
 
     /// S-PRE-6
@@ -155,5 +164,32 @@ mod tests {
             let gone = |i: usize| Delta::DeleteNode(format!("n{i}").into());
             cluster.apply((0..50).map(gone).chain((700..720).map(node)).collect());
         }
+    }
+
+    /// Nodes of one hash are ordered by name, also once each has the other's row.
+    #[test]
+    fn nodes_of_one_hash_are_told_apart() {
+        let mut seen = std::collections::HashMap::new();
+        let [a, b] = (0..1_000_000)
+            .map(|i| format!("n{i}"))
+            .find_map(|name| Some([seen.insert(hash_name(&name), name.clone())?, name]))
+            .unwrap();
+        let cluster = Cluster::new();
+        let add = |name: &String| {
+            let node = object::node(&format!("{name} cpu=1 pods=9"));
+            Delta::UpsertNode(cluster.compile_node(&node).unwrap())
+        };
+        let remove = |name: &String| Delta::DeleteNode(name.as_str().into());
+        let (last, mut firsts) = (LastOrder::default(), Vec::new());
+        for [first, second] in [[&a, &b], [&b, &a], [&a, &b], [&b, &a]] {
+            cluster.apply(vec![remove(first), remove(second), add(first), add(second)]);
+            let snapshot = cluster.snapshot();
+            let name = |row: &NodeRow| snapshot.node(*row).unwrap().name().to_owned();
+            let order = last.of(&snapshot);
+            let names: Vec<String> = order.rows.iter().map(name).collect();
+            assert!(names.len() == 2 && names.is_sorted(), "{names:?}");
+            firsts.push(order.rows[0]);
+        }
+        assert!(firsts.iter().any(|row| *row != firsts[0]), "they change their rows");
     }
 }

@@ -78,7 +78,7 @@ impl PodTable {
 
     /// Whether each row has the same list, not only an equal one. For assertions.
     pub(crate) fn lists_the_same_as(&self, other: &PodTable) -> bool {
-        (0..ROWS).all(|row| self.row(row).is(other.row(row)))
+        (0..ROWS).all(|row| self.row(row).is_same_as(other.row(row)))
     }
 
     /// The list of a row, for changing it.

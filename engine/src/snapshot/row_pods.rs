@@ -242,7 +242,7 @@ impl RowPods {
     }
 
     /// Whether both are the same list with the same changes, not only equal ones. For assertions.
-    pub(super) fn is(&self, other: &RowPods) -> bool {
+    pub(super) fn is_same_as(&self, other: &RowPods) -> bool {
         let changes = |row: &RowPods| row.changes.as_ref().map(Arc::as_ptr);
         Arc::ptr_eq(&self.list, &other.list) && changes(self) == changes(other)
     }
@@ -378,7 +378,7 @@ mod tests {
             assert!(Arc::ptr_eq(&row.list, &published.list));
             drop(earlier);
         }
-        assert!(row.is(&published), "nothing is left of them");
+        assert!(row.is_same_as(&published), "nothing is left of them");
         for name in 0..=MAX_CHANGES {
             assert!(Arc::ptr_eq(&row.list, &published.list), "{name}");
             row.remove(&key(name));
