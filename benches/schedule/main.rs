@@ -21,12 +21,16 @@ mod takeover;
 use std::io::Write as _;
 use std::time::Duration;
 
+use berth_benches::Workload;
+
 /// The allocator of the server.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// `schedulerName` of the pods.
 const SCHEDULER: &str = "berth";
+/// What it measures.
+const PARTS: [&str; 4] = ["drain", "queue", "preempt", "takeover"];
 /// The time after which a wait fails.
 const PATIENCE: Duration = Duration::from_secs(300);
 
@@ -37,6 +41,12 @@ fn main() -> anyhow::Result<()> {
         ["child", "scheduler", kubeconfig] => return instance::run(kubeconfig),
         ["child", "client", kubeconfig] => return client::run(kubeconfig),
         _ => {}
+    }
+    let is_known = |name: &str| {
+        PARTS.contains(&name) || Workload::ALL.iter().any(|workload| workload.letter() == name)
+    };
+    if let Some(unknown) = arguments.iter().find(|name| !is_known(name)) {
+        anyhow::bail!("`{unknown}` is neither one of {PARTS:?} nor the letter of a workload");
     }
     let is_wanted = |name: &str| arguments.is_empty() || arguments.iter().any(|it| it == name);
     if is_wanted("drain") {
