@@ -45,8 +45,8 @@ fn main() {
         let (mut quiet, mut beside, mut rates) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..N_ROUNDS {
             quiet.push(phase(&cluster, &pods));
-            writer.is_on.store(true, Ordering::Relaxed);
             writer.n_applied.store(0, Ordering::Relaxed);
+            writer.is_on.store(true, Ordering::Relaxed);
             beside.push(phase(&cluster, &pods));
             let n_applied = writer.n_applied.load(Ordering::Relaxed);
             writer.is_on.store(false, Ordering::Relaxed);
@@ -78,7 +78,7 @@ fn batches(cluster: &Cluster) -> Vec<Vec<Delta>> {
     come.into_iter().chain(go).collect()
 }
 
-/// What the thread that applies is to do, and has done.
+/// Switches of the thread that applies deltas, and the number of deltas that it has applied.
 #[derive(Default)]
 struct Writer {
     is_on: AtomicBool,

@@ -29,7 +29,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// `schedulerName` of the pods.
 const SCHEDULER: &str = "berth";
-/// What it measures.
+/// Names of the measurements, by which arguments select them.
 const PARTS: [&str; 4] = ["drain", "queue", "preempt", "takeover"];
 /// The time after which a wait fails.
 const PATIENCE: Duration = Duration::from_secs(300);

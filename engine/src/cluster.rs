@@ -75,9 +75,9 @@ pub struct Cluster {
     memo: Memo,
     /// Results of searches for evictions, by shape and policy.
     searches: Memo<preempt::Known>,
-    /// Those of searches among samples of the nodes.
+    /// Results of searches for evictions among samples of the nodes, by shape and policy.
     samples: Memo<preempt::OfSamples>,
-    /// The order in which these try nodes.
+    /// The order in which searches among samples try the nodes.
     order: Arc<preempt::LastOrder>,
     /// Pods of requests that were compiled last; forks share it.
     recent: Arc<RecentPods>,

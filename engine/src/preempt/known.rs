@@ -10,7 +10,7 @@ use crate::place::memo::Remembered;
 use crate::plan::Plan;
 use crate::rows::RowSet;
 
-/// What is known of a shape.
+/// Results of earlier searches for evictions, for one shape and policy.
 #[derive(Debug, Default)]
 pub(crate) struct Known {
     by_shard: Vec<OfShard>,
@@ -39,13 +39,13 @@ pub(super) struct OfShard {
 /// A shard that has to be tried: its position, its basis, and where the results go.
 pub(super) type Due<'a> = (usize, Basis, &'a mut OfShard);
 
-/// What is known of a shape from searches among samples.
+/// Results of earlier searches among samples of the nodes: a type of its own, since they take more memory.
 #[derive(Debug, Default)]
 pub(crate) struct OfSamples(Known);
 
 /// About as many kibibytes as the results on a shard take, where some evictions are equally good.
 const SHARD_KIBIBYTES: usize = 4;
-/// About as many kibibytes as the results on each row of a shard take, with its part of the order.
+/// About as many kibibytes as a shard takes with a result for each of its rows.
 const ROWS_KIBIBYTES: usize = 20;
 
 impl Remembered for Known {
@@ -71,7 +71,7 @@ impl Remembered for OfSamples {
 }
 
 impl OfSamples {
-    /// What is known, with the order of a cluster's nodes, which is one for all shapes.
+    /// The results, for a search that tries nodes in this order. A cluster has one order for all shapes.
     pub(crate) fn with_order(&mut self, order: &Arc<LastOrder>) -> &mut Known {
         self.0.order.clone_from(order);
         &mut self.0

@@ -19,7 +19,7 @@ struct OfRow {
     result: RowResult,
 }
 
-/// What trying a node gave, without the victims.
+/// The result of a search for evictions on one node: of an eviction only its rank, without the victims.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(super) enum RowResult {
     Evicts(Rank),
@@ -69,7 +69,8 @@ mod tests {
 
     const N_NODES: usize = 300;
 
-    /// What an attempt finds, by each way to it: with what is known, by a fork that knows nothing, and of all candidates.
+    /// The outcome of an attempt by the cluster, which remembers earlier ones; by a new fork, which remembers nothing; and
+    /// by the list of all candidates.
     fn found(cluster: &Cluster, seed: u64) -> [PostFilter; 3] {
         let pod = cluster.compile_pod(&object::pod("high cpu=3 priority=9")).unwrap();
         let request = PreemptRequest {

@@ -15,7 +15,7 @@ pub(super) fn n_wanted(args: DefaultPreemptionArgs, n_nodes: usize) -> usize {
     share.max(args.min_candidate_nodes_absolute as usize).min(n_nodes)
 }
 
-/// The order of the nodes that were there last, for all shapes.
+/// The order of the nodes that a search found last, shared by the searches for all shapes.
 #[derive(Debug, Default)]
 pub(crate) struct LastOrder(Mutex<Arc<Order>>);
 
@@ -36,9 +36,9 @@ impl LastOrder {
 #[derive(Debug, Default)]
 pub(super) struct Order {
     rows: Vec<NodeRow>,
-    /// What was sorted, by shard: the rows that have a node, and the hashes of the names.
+    /// The nodes that are in this order, by shard: the rows that have a node, and the hashes of the nodes' names.
     sorted: Vec<(RowSet, [u32; ROWS])>,
-    /// The names of nodes with one hash, which are in their order.
+    /// The nodes that share a hash with another one, with their names, which decide between them.
     tied: Vec<(NodeRow, Arc<str>)>,
 }
 

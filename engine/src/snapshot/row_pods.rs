@@ -47,7 +47,8 @@ impl List {
     }
 }
 
-/// What differs from a list: of its first pods some are others by now, and more follow them.
+/// The difference between the pods of a row and a list: some of the list's last pods are gone, some positions hold other
+/// pods, and further pods follow.
 #[derive(Debug, Default)]
 struct Changes {
     /// Number of the list's first pods that are left.
