@@ -69,10 +69,8 @@ fn main() -> ExitCode {
 async fn measure(arguments: &[String]) -> Result<(), Failure> {
     let server = served::start(ServerOptions::default()).await?;
     let place = connect(server.grpc_address()).await?;
-    let request = PlaceRequest {
-        pod: Some(Box::new(incoming(0, Workload::Basic))),
-        ..PlaceRequest::default()
-    };
+    let request =
+        PlaceRequest { pod: Some(incoming(0, Workload::Basic).into()), ..PlaceRequest::default() };
     let answer = place.placement(0).place(request).await?.into_inner();
     let empty = connect(start_empty(answer).await?).await?;
     match arguments {

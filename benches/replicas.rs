@@ -295,7 +295,7 @@ async fn reserve(client: &Client, name: &str, since: Option<Instant>) -> Result<
     (metadata.name, metadata.uid) = (name.to_owned(), name.to_owned());
     loop {
         let mut request = Request::new(PlaceRequest {
-            pod: Some(Box::new(pod.clone())),
+            pod: Some((&pod).into()),
             mode: PlaceMode::Assume.into(),
             ..PlaceRequest::default()
         });

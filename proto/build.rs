@@ -18,7 +18,7 @@ use std::error::Error;
 use std::path::PathBuf;
 use std::{env, fs};
 
-use protox::prost_reflect::prost_types::FileDescriptorSet;
+use protox::prost_reflect::prost_types::{DescriptorProto, FileDescriptorSet};
 
 /// Folders in which `import` looks.
 const INCLUDES: [&str; 2] = ["kubernetes", "."];
@@ -54,10 +54,13 @@ const BY_HAND: [(&str, &str); 4] = [
     (".k8s.io.apimachinery.pkg.util.intstr.IntOrString", "crate::IntOrString"),
 ];
 
-/// Fields kept behind a pointer: large, rarely set fields, so that a volume or a container stays small, and the pod of
-/// the most frequent request, which is moved often.
-const BOXED: [&str; 14] = [
-    ".berth.v1.PlaceRequest.pod",
+/// Fields that hold a pod as it was sent (`src/encoded_pod.rs`): those of the most frequent requests.
+const ENCODED_PODS: [&str; 2] = ["BatchEntry", "PlaceRequest"];
+/// What their type is called here; no `.proto` file has a message of this name.
+const ENCODED_POD: (&str, &str) = (".berth.v1.EncodedPod", "crate::EncodedPod");
+
+/// Fields kept behind a pointer: large, rarely set fields, so that a volume or a container stays small.
+const BOXED: [&str; 13] = [
     ".berth.v1.Placement.devices",
     ".berth.v1.PlaceResponse.admission",
     ".k8s.io.api.core.v1.Container.lifecycle",
@@ -94,9 +97,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let fields = fields::Fields::read(&fs::read_to_string("kubernetes/fields.txt")?)?;
     fs::write(out.join("fields.rs"), fields.tables()?)?;
     fs::write(out.join("json.rs"), json::implementations(&descriptors, &fields)?)?;
+    keep_encoded(&mut descriptors);
 
     let mut builder = tonic_prost_build::configure().btree_map(".").include_file("packages.rs");
-    for (message, path) in BY_HAND {
+    for (message, path) in BY_HAND.into_iter().chain([ENCODED_POD]) {
         builder = builder.extern_path(message, path);
     }
     for field in BOXED {
@@ -104,6 +108,24 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     builder.compile_fds(descriptors)?;
     Ok(())
+}
+
+/// Gives the fields of [`ENCODED_PODS`] the type of a pod that is not decoded; the published descriptors keep the pod.
+fn keep_encoded(descriptors: &mut FileDescriptorSet) {
+    const POD: &str = ".k8s.io.api.core.v1.Pod";
+    for file in descriptors.file.iter_mut().filter(|file| file.package() == "berth.v1") {
+        let mut pods = Vec::new();
+        for message in file.message_type.iter_mut().filter(|it| ENCODED_PODS.contains(&it.name())) {
+            pods.extend(message.field.iter_mut().filter(|field| field.type_name() == POD));
+        }
+        let Some(pod) = pods.first().map(|field| (**field).clone()) else { continue };
+        for field in pods {
+            field.type_name = Some(ENCODED_POD.0.to_owned());
+        }
+        // prost looks at the fields of each message, of those with a path of their own too.
+        let name = ENCODED_POD.0.rsplit('.').next().map(str::to_owned);
+        file.message_type.push(DescriptorProto { name, field: vec![pod], ..Default::default() });
+    }
 }
 
 /// Gives plural acronyms (`podIPs`, `podCIDRs`, `targetWWNs`) a readable Rust name; the JSON name and the published descriptors keep

@@ -24,10 +24,11 @@ use std::sync::Arc;
 use berth_engine::{
     BatchRequest, Cluster, ClusterState, Delta, PlaceRequest, Pod, PodKey, Policy, TieBreak,
 };
-use berth_proto::core_v1;
+use berth_proto::{EncodedPod, core_v1};
 use berth_synthetic::baseline::node::node;
 use berth_synthetic::baseline::pod::{existing, incoming, request};
 use berth_synthetic::baseline::{Workload, object};
+use prost::Message;
 
 /// The record, in the crate's folder.
 const RECORD: &str = "benches/instructions.txt";
@@ -48,10 +49,10 @@ const COPY_BY_VECTORS: &str = "glibc.cpu.x86_rep_movsb_threshold=0x7fffffff";
 /// A piece of the engine whose instructions are counted.
 #[derive(Copy, Clone)]
 enum HotPath {
-    /// Compiling pods of requests that are like earlier ones but for their names.
-    CompileLikeOthers,
-    /// Compiling pods of requests of which nothing came before.
-    CompileNew,
+    /// Reading pods of requests, from their bytes to what decisions read, that are like earlier ones but for their names.
+    ReadLikeOthers,
+    /// Reading pods of requests of which nothing came before.
+    ReadNew,
     /// Deciding and assuming pods one after another.
     InTurn(Workload),
     /// Deciding for pods whose shapes are new.
@@ -65,7 +66,7 @@ enum HotPath {
 impl HotPath {
     fn all() -> Vec<HotPath> {
         let mut all =
-            vec![HotPath::CompileLikeOthers, HotPath::CompileNew, HotPath::Batch, HotPath::Deltas];
+            vec![HotPath::ReadLikeOthers, HotPath::ReadNew, HotPath::Batch, HotPath::Deltas];
         all.extend(Workload::ALL.map(HotPath::InTurn));
         all.extend(Workload::ALL.map(HotPath::NewShape));
         all
@@ -73,8 +74,8 @@ impl HotPath {
 
     fn name(self) -> String {
         match self {
-            HotPath::CompileLikeOthers => "compile/like-others".to_owned(),
-            HotPath::CompileNew => "compile/new".to_owned(),
+            HotPath::ReadLikeOthers => "read/like-others".to_owned(),
+            HotPath::ReadNew => "read/new".to_owned(),
             HotPath::InTurn(workload) => format!("in-turn/{}", workload.name()),
             HotPath::NewShape(workload) => format!("new-shape/{}", workload.name()),
             HotPath::Batch => "batch".to_owned(),
@@ -84,8 +85,8 @@ impl HotPath {
 
     fn run(self) {
         match self {
-            HotPath::CompileLikeOthers => compile(|_| incoming(0, Workload::Mixed)),
-            HotPath::CompileNew => compile(|k| distinct(k, Workload::Mixed)),
+            HotPath::ReadLikeOthers => read(|_| incoming(0, Workload::Mixed)),
+            HotPath::ReadNew => read(|k| distinct(k, Workload::Mixed)),
             HotPath::InTurn(workload) => in_turn(workload),
             HotPath::NewShape(workload) => new_shapes(workload),
             HotPath::Batch => batch(),
@@ -232,12 +233,20 @@ fn asked<'a>(pod: &'a Pod, policy: &'a Policy) -> PlaceRequest<'a> {
     PlaceRequest { pod, policy, tie_break: TieBreak::Seeded(0), now: None }
 }
 
-fn compile(pod: impl Fn(usize) -> core_v1::Pod) {
+fn read(pod: impl Fn(usize) -> core_v1::Pod) {
     let cluster = Cluster::new();
-    let pods: Vec<_> = (0..N_WARM_UP + N_COUNTED).map(pod).collect();
-    let compile = |pod| drop(black_box(cluster.compile_pod(pod).expect("it is valid")));
-    pods.iter().take(N_WARM_UP).for_each(compile);
-    measured(&mut || pods.iter().skip(N_WARM_UP).for_each(compile));
+    let sent: Vec<_> = (0..N_WARM_UP + N_COUNTED).map(|k| pod(k).encode_to_vec()).collect();
+    let read = |bytes: &Vec<u8>| {
+        let encoded = <EncodedPod as Message>::decode(&**bytes).expect("it is a pod");
+        let known = cluster.recall_pod(&encoded, false).expect("its name is valid");
+        let compile = || {
+            let pod = encoded.decode().expect("it is a pod");
+            cluster.compile_sent_pod(&pod, &encoded, false).expect("it is valid")
+        };
+        drop(black_box(known.unwrap_or_else(compile)));
+    };
+    sent.iter().take(N_WARM_UP).for_each(read);
+    measured(&mut || sent.iter().skip(N_WARM_UP).for_each(read));
 }
 
 fn in_turn(workload: Workload) {

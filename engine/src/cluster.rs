@@ -31,7 +31,7 @@ use std::borrow::Cow;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use berth_proto::{Time, core_v1, resource_v1};
+use berth_proto::{EncodedPod, Time, core_v1, resource_v1};
 use imbl::OrdSet;
 
 use crate::devices::claims::named_claims;
@@ -136,6 +136,33 @@ impl Cluster {
     /// this pod names is forgotten with it, and with the pod that is remembered because one like it came before.
     pub fn compile_pod(&self, pod: &core_v1::Pod) -> Result<Pod, ModelError> {
         self.recent.compile(pod, self.model.keeps_objects(), &self.model.lending())
+    }
+
+    /// The pod of a request as it was sent, if one that differs in name and uid only was compiled by
+    /// [`Cluster::compile_sent_pod`] before; `keeps_object` as there.
+    ///
+    /// # Errors
+    /// The name or the uid is malformed.
+    pub fn recall_pod(
+        &self,
+        pod: &EncodedPod,
+        keeps_object: bool,
+    ) -> Result<Option<Pod>, ModelError> {
+        let keeps_object = keeps_object || self.model.keeps_objects();
+        self.recent.recall(pod, keeps_object, &self.model.lending())
+    }
+
+    /// Compiles the pod of a request, which is `encoded` as it was sent, like [`Cluster::compile_pod`], or like
+    /// [`Cluster::compile_kept_pod`] if `keeps_object` is set. From now on [`Cluster::recall_pod`] may return it under
+    /// other names: so it is one that the caller need not check again.
+    pub fn compile_sent_pod(
+        &self,
+        pod: &core_v1::Pod,
+        encoded: &EncodedPod,
+        keeps_object: bool,
+    ) -> Result<Pod, ModelError> {
+        let keeps_object = keeps_object || self.model.keeps_objects();
+        self.recent.compile_sent(pod, encoded, keeps_object, &self.model.lending())
     }
 
     /// Compiles the node of a request, which does not come into the cluster, like [`Cluster::compile_pod`].

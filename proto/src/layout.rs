@@ -540,7 +540,7 @@ mod tests {
     }
 
     fn place(pod: core_v1::Pod) -> Vec<u8> {
-        PlaceRequest { pod: Some(Box::new(pod)), ..Default::default() }.encode_to_vec()
+        PlaceRequest { pod: Some(pod.into()), ..Default::default() }.encode_to_vec()
     }
 
     fn refused(message: &[u8]) -> (String, Excess, usize) {
@@ -575,7 +575,7 @@ mod tests {
 
     #[test]
     fn each_object_of_a_request_is_counted_by_itself() {
-        let entry = BatchEntry { pod: Some(pod(90, 5)), ..Default::default() };
+        let entry = BatchEntry { pod: Some(pod(90, 5).into()), ..Default::default() };
         let request =
             |n| PlaceBatchRequest { entries: vec![entry.clone(); n], ..Default::default() };
         let measured = measure(BATCH, &request(20).encode_to_vec()).unwrap();
@@ -612,7 +612,7 @@ mod tests {
     #[test]
     fn a_message_is_measured_while_it_comes_in() {
         let layout = of_request(BATCH).unwrap();
-        let entry = BatchEntry { pod: Some(pod(3, 2)), ..Default::default() };
+        let entry = BatchEntry { pod: Some(pod(3, 2).into()), ..Default::default() };
         let request = PlaceBatchRequest { entries: vec![entry; 9], ..Default::default() };
         let whole = request.encode_to_vec();
         for step in [1, 2, 3, 7, 50] {

@@ -11,6 +11,7 @@
 //! | `kubernetes/fields.txt`, `build/fields.rs` | the names of all fields of Kubernetes' objects, also of those that decisions do not read: [`fields`] |
 //! | `build/layout.rs` | what each message takes in memory, told from its bytes: [`layout`] |
 //! | `src/quantity.rs`, `src/time.rs`, `src/int_or_string.rs` | the scalars with their own form, written by hand: [`Quantity`], [`Time`], [`MicroTime`], [`IntOrString`] |
+//! | `src/encoded_pod.rs` | the pod of a request that is decoded only where its like has not come before: [`EncodedPod`] |
 //! | `src/object_meta.rs` | the owner that controls an object |
 //! | `src/raw_extension.rs` | the JSON form of [`runtime::RawExtension`], an object of any kind |
 //!
@@ -31,6 +32,7 @@ pub mod access;
 pub mod fields;
 pub mod layout;
 pub mod openapi;
+mod encoded_pod;
 mod int_or_string;
 mod json;
 mod object_meta;
@@ -38,6 +40,7 @@ mod quantity;
 mod raw_extension;
 mod time;
 
+pub use encoded_pod::EncodedPod;
 pub use int_or_string::{IntOrString, IntOrStringValue};
 pub use quantity::{Amount, Quantity, QuantityError};
 pub use time::{MicroTime, Time};

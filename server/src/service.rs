@@ -36,6 +36,8 @@ pub(crate) mod response_cache;
 mod pool;
 
 pub(crate) mod convert;
+mod sent_pod;
+pub(crate) mod undecodable;
 mod unset;
 pub mod label_selector;
 
@@ -66,6 +68,7 @@ pub(crate) use pool::Pool;
 pub use recorder::JournalOptions;
 pub(crate) use recorder::{Header, Journal, Recorder};
 pub(crate) use replicas::Replicas;
+pub(crate) use sent_pod::SentPod;
 pub use session_table::SessionLimits;
 pub(crate) use state::State;
 pub(crate) use supposed::{Fork, Supposed};

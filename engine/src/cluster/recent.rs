@@ -2,9 +2,10 @@
 //! one down and look it up takes a fraction of compiling it. A remembered pod, under its new name, equals what
 //! compiling would give.
 
-use berth_proto::core_v1;
+use berth_proto::{EncodedPod, core_v1};
 
-use crate::model::kept::{KeptPod, Nameless, Source};
+use crate::model::kept::{KeptPod, Source};
+use crate::model::nameless::{Nameless, Sent};
 use crate::model::table::table_bytes;
 use crate::model::{Model, ModelError, Pod};
 use crate::recent::Recent;
@@ -12,6 +13,14 @@ use crate::recent::Recent;
 /// Pods of requests by their encodings without name and uid.
 #[derive(Debug, Default)]
 pub(crate) struct RecentPods {
+    decoded: Pods,
+    /// Those that were known by the encodings in which they came. They are apart from the others since a caller checks
+    /// these pods before they are compiled, and none whose like is known.
+    sent: Pods,
+}
+
+#[derive(Debug, Default)]
+struct Pods {
     with_object: Recent<Pod>,
     without_object: Recent<Pod>,
 }
@@ -26,21 +35,76 @@ impl RecentPods {
     ) -> Result<Pod, ModelError> {
         model.check_room()?;
         let nameless = Nameless::of(pod);
-        let encoded = nameless.encoded();
-        let recent = if keeps_object { &self.with_object } else { &self.without_object };
-        if let Some(known) = recent.get(encoded) {
-            return known.renamed(pod, model);
+        let recent = self.decoded.of(keeps_object);
+        if let Some(known) = recent.get(nameless.encoded()) {
+            let metadata = pod.metadata.as_ref();
+            let (name, uid) = metadata.map_or(("", ""), |it| (&it.name, &it.uid));
+            return known.renamed(name, uid);
         }
-        let mut compiled = Pod::compile_requested(pod, &nameless, model)?;
-        if keeps_object {
-            let kept = KeptPod::shared(encoded, model.requested());
-            compiled = compiled.keeping(Some(kept), Source::Request);
-        }
-        // A copy would lack the claims that are made for one pod.
-        if compiled.is_copied_whole() {
-            recent.note(encoded, &compiled, table_bytes(encoded.len()));
-        }
+        let compiled = compile(pod, &nameless, keeps_object, model)?;
+        note(&compiled, nameless.encoded(), recent);
         Ok(compiled)
+    }
+
+    /// The pod as [`RecentPods::compile_sent`] would compile it. `None` where it has not compiled one like it.
+    pub(crate) fn recall(
+        &self,
+        pod: &EncodedPod,
+        keeps_object: bool,
+        model: &Model,
+    ) -> Result<Option<Pod>, ModelError> {
+        model.check_room()?;
+        let Some(sent) = Sent::of(pod) else { return Ok(None) };
+        let known = self.sent.of(keeps_object).get(sent.nameless.encoded());
+        known.map(|known| known.renamed(sent.name, sent.uid)).transpose()
+    }
+
+    /// Compiles the decoded pod of a request, and remembers it by the encoding in which it was sent.
+    pub(crate) fn compile_sent(
+        &self,
+        pod: &core_v1::Pod,
+        encoded: &EncodedPod,
+        keeps_object: bool,
+        model: &Model,
+    ) -> Result<Pod, ModelError> {
+        model.check_room()?;
+        let Some(Sent { nameless, .. }) = Sent::of(encoded) else {
+            return self.compile(pod, keeps_object, model);
+        };
+        let compiled = match keeps_object {
+            // What is kept has no field that nothing reads.
+            true => compile(pod, &Nameless::of(pod), keeps_object, model)?,
+            false => compile(pod, &nameless, keeps_object, model)?,
+        };
+        note(&compiled, nameless.encoded(), self.sent.of(keeps_object));
+        Ok(compiled)
+    }
+}
+
+impl Pods {
+    fn of(&self, keeps_object: bool) -> &Recent<Pod> {
+        if keeps_object { &self.with_object } else { &self.without_object }
+    }
+}
+
+fn compile(
+    pod: &core_v1::Pod,
+    nameless: &Nameless,
+    keeps_object: bool,
+    model: &Model,
+) -> Result<Pod, ModelError> {
+    let compiled = Pod::compile_requested(pod, nameless, model)?;
+    if !keeps_object {
+        return Ok(compiled);
+    }
+    let kept = KeptPod::shared(nameless.encoded(), model.requested());
+    Ok(compiled.keeping(Some(kept), Source::Request))
+}
+
+/// Remembers a pod, unless a copy would lack claims, which are made for one pod.
+fn note(compiled: &Pod, encoded: &[u8], recent: &Recent<Pod>) {
+    if compiled.is_copied_whole() {
+        recent.note(encoded, compiled, table_bytes(encoded.len()));
     }
 }
 
@@ -58,8 +122,8 @@ mod tests {
             let compile = |pod| recent.compile(pod, keeps_object, &model.lending()).unwrap();
             let compiled = [&pods[0], &pods[1], &pods[2]].map(compile);
             let third = Nameless::of(&pods[2]);
-            let known = if keeps_object { recent.with_object } else { recent.without_object };
-            assert_eq!(known.get(third.encoded()).is_some(), is_remembered, "{texts:?}");
+            let known = recent.decoded.of(keeps_object).get(third.encoded());
+            assert_eq!(known.is_some(), is_remembered, "{texts:?}");
             let fresh = model.lending();
             let kept = keeps_object.then(|| KeptPod::shared(third.encoded(), model.requested()));
             let expected =
@@ -67,7 +131,19 @@ mod tests {
             // Names that a shape holds need not be lent to its pods as well.
             let facts =
                 |pod: &Pod| format!("{:?}", PodFacts { lease: None, ..pod.facts().clone() });
-            assert_eq!(facts(&compiled[2]), facts(&expected.unwrap()), "{texts:?}");
+            let expected = facts(&expected.unwrap());
+            assert_eq!(facts(&compiled[2]), expected, "{texts:?}");
+
+            let mut last = None;
+            for pod in &pods {
+                let encoded = EncodedPod::from(pod);
+                let recall = || recent.recall(&encoded, keeps_object, &model.lending()).unwrap();
+                let known = recall();
+                let compile = || recent.compile_sent(pod, &encoded, keeps_object, &model.lending());
+                last = Some((known.is_some(), known.unwrap_or_else(|| compile().unwrap())));
+            }
+            let (was_known, compiled) = last.unwrap();
+            assert_eq!((was_known, facts(&compiled)), (is_remembered, expected), "{texts:?}");
         }
     }
 
@@ -148,5 +224,33 @@ mod tests {
         pod.metadata.as_mut().unwrap().name = String::new();
         let error = recent.compile(&pod, false, &model).unwrap_err();
         assert_eq!(error.field, "metadata.name");
+        let mut sent = object::pod("e");
+        for _ in 0..2 {
+            recent.compile_sent(&sent, &EncodedPod::from(&sent), false, &model).unwrap();
+        }
+        let metadata = sent.metadata.as_mut().unwrap();
+        "u".repeat(1_000).clone_into(&mut metadata.uid);
+        let error = recent.recall(&EncodedPod::from(&sent), false, &model).unwrap_err();
+        assert_eq!(error.field, "metadata.uid");
+        "e_".clone_into(&mut sent.metadata.as_mut().unwrap().name);
+        let error = recent.recall(&EncodedPod::from(&sent), false, &model).unwrap_err();
+        assert_eq!(error.field, "metadata.name");
+    }
+
+    /// What was compiled unchecked is not recalled for a pod as it was sent.
+    #[test]
+    fn only_sent_pods_are_recalled() {
+        let (model, recent) = (Model::new(), RecentPods::default());
+        let pod = object::pod("a cpu=1");
+        for _ in 0..3 {
+            recent.compile(&pod, false, &model).unwrap();
+        }
+        let encoded = EncodedPod::from(&pod);
+        let recall = |keeps_object| recent.recall(&encoded, keeps_object, &model).unwrap();
+        assert!(recall(false).is_none());
+        for _ in 0..2 {
+            recent.compile_sent(&pod, &encoded, false, &model).unwrap();
+        }
+        assert_eq!((recall(false).is_some(), recall(true).is_none()), (true, true));
     }
 }

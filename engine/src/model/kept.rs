@@ -6,23 +6,15 @@
 //! once for all pods that differ in name and uid only.
 
 use std::borrow::Cow;
-use std::ops::Range;
 use std::sync::Arc;
 
 use berth_proto::core_v1;
 use berth_proto::meta_v1::ObjectMeta;
 use lz4_flex::block;
-use prost::{Message, encode_length_delimiter, length_delimiter_len};
+use prost::Message;
 
+use super::nameless::{put_field, repeats, without_repetition};
 use super::table::{Table, table_bytes};
-
-/// The annotation in which kubectl repeats a whole object; no question reads it.
-const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
-
-/// Wire type of a message within a message.
-const LENGTH_DELIMITED: u8 = 2;
-/// Number of bytes that most pods do not exceed.
-const USUAL_BYTES: usize = 1_024;
 
 /// The first pod, encoded, of each number of pods that are probably alike.
 pub(crate) type PatternTable = Table<u64, Box<[u8]>>;
@@ -49,9 +41,7 @@ pub(crate) enum KeptPod {
 impl KeptPod {
     /// Keeps a pod as its difference; those of one `kin` are probably alike.
     pub(crate) fn difference(pod: &core_v1::Pod, kin: u64, patterns: &PatternTable) -> KeptPod {
-        let metadata = pod.metadata.as_ref();
-        let repeats = metadata.filter(|it| it.annotations.contains_key(LAST_APPLIED));
-        let encoded = match repeats {
+        let encoded = match pod.metadata.as_ref().filter(|it| repeats(it)) {
             Some(metadata) => encode_with(Some(without_repetition(metadata)), pod),
             None => pod.encode_to_vec(),
         };
@@ -104,64 +94,6 @@ impl KeptPod {
     }
 }
 
-/// A copy of metadata without what kubectl repeats.
-fn without_repetition(metadata: &ObjectMeta) -> ObjectMeta {
-    let mut metadata = metadata.clone();
-    metadata.annotations.remove(LAST_APPLIED);
-    metadata
-}
-
-/// The encoding of a pod without its name, its uid, and what kubectl repeats.
-#[derive(Debug)]
-pub(crate) struct Nameless {
-    encoded: Vec<u8>,
-    /// Where the encoding of the spec is.
-    spec: Range<usize>,
-}
-
-impl Nameless {
-    pub(crate) fn of(pod: &core_v1::Pod) -> Nameless {
-        let core_v1::Pod { metadata, spec, status } = pod;
-        let mut encoded = Vec::with_capacity(USUAL_BYTES);
-        if let Some(metadata) = metadata {
-            let nameless = match metadata.annotations.contains_key(LAST_APPLIED) {
-                true => nameless(&without_repetition(metadata)),
-                false => nameless(metadata),
-            };
-            put_field_of(1, &nameless, &mut encoded);
-        }
-        let n_spec = put_field(2, spec.as_ref(), &mut encoded);
-        let spec = encoded.len() - n_spec..encoded.len();
-        put_field(3, status.as_ref(), &mut encoded);
-        Nameless { encoded, spec }
-    }
-
-    pub(crate) fn encoded(&self) -> &[u8] {
-        &self.encoded
-    }
-
-    /// The encoding of the spec alone; empty where there is none.
-    pub(crate) fn spec(&self) -> &[u8] {
-        self.encoded.get(self.spec.clone()).unwrap_or_default()
-    }
-}
-
-/// The encoding of metadata without name and uid.
-fn nameless(metadata: &ObjectMeta) -> Vec<u8> {
-    let ObjectMeta { name, generate_name, namespace, self_link, uid, .. } = metadata;
-    let len = |field: &String| match field.len() {
-        0 => 0,
-        n => 1 + length_delimiter_len(n) + n,
-    };
-    // The fields are encoded by number: the name is the first, and these are before the uid.
-    let n_between = len(generate_name) + len(namespace) + len(self_link);
-    let mut encoded = metadata.encode_to_vec();
-    let uid_at = len(name) + n_between;
-    encoded.drain(uid_at..uid_at + len(uid));
-    encoded.drain(..len(name));
-    encoded
-}
-
 /// Encodes a pod with this metadata in place of its own.
 fn encode_with(metadata: Option<ObjectMeta>, pod: &core_v1::Pod) -> Vec<u8> {
     // The encodings of a message's parts, one after the other, are that of the whole: so nothing else is copied.
@@ -172,27 +104,10 @@ fn encode_with(metadata: Option<ObjectMeta>, pod: &core_v1::Pod) -> Vec<u8> {
     encoded
 }
 
-/// Appends a field of a message, with its number below 16. Returns the length of the value alone.
-fn put_field(number: u8, value: Option<&impl Message>, encoded: &mut Vec<u8>) -> usize {
-    let Some(value) = value else { return 0 };
-    encoded.push(number << 3 | LENGTH_DELIMITED);
-    let n = value.encoded_len();
-    // The only error is a full buffer, and a `Vec` grows.
-    let _ = encode_length_delimiter(n, encoded);
-    let _ = value.encode(encoded);
-    n
-}
-
-/// Appends a field that is encoded already.
-fn put_field_of(number: u8, value: &[u8], encoded: &mut Vec<u8>) {
-    encoded.push(number << 3 | LENGTH_DELIMITED);
-    let _ = encode_length_delimiter(value.len(), encoded);
-    encoded.extend(value);
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::nameless::Nameless;
 
     fn pod(name: &str, extra: &serde_json::Value) -> core_v1::Pod {
         let owner = serde_json::json!({"kind": "ReplicaSet", "name": "web", "uid": "u", "controller": true});
@@ -224,33 +139,11 @@ mod tests {
         let kept = pod("web-0", &serde_json::json!({}));
         let mut reported = kept.clone();
         let annotations = &mut reported.metadata.as_mut().unwrap().annotations;
-        annotations.insert(LAST_APPLIED.to_owned(), "{}".to_owned());
+        let repeated = "kubectl.kubernetes.io/last-applied-configuration".to_owned();
+        annotations.insert(repeated, "{}".to_owned());
         assert_eq!(KeptPod::difference(&reported, 1, &patterns).decode(), Some(kept.clone()));
         let shared = KeptPod::shared(Nameless::of(&reported).encoded(), &RequestedTable::default());
         assert_eq!(shared.decode(), Some(unnamed(kept)));
-    }
-
-    #[test]
-    fn a_pod_is_encoded_without_its_name() {
-        let whole = pod("web-0", &serde_json::json!({"status": {"phase": "Pending"}}));
-        for (generate_name, self_link, uid) in
-            [("", "", ""), ("web-", "", "u"), ("", "/pods", ""), ("web-", "/pods", "u")]
-        {
-            for name in ["", "web-0", &"x".repeat(300)] {
-                let mut pod = whole.clone();
-                let metadata = pod.metadata.as_mut().unwrap();
-                metadata.name = name.to_owned();
-                metadata.uid = uid.to_owned();
-                metadata.generate_name = generate_name.to_owned();
-                metadata.self_link = self_link.to_owned();
-                let nameless = Nameless::of(&pod);
-                assert_eq!(nameless.spec(), pod.spec.as_ref().unwrap().encode_to_vec());
-                assert_eq!(nameless.encoded(), unnamed(pod).encode_to_vec());
-            }
-        }
-        let bare = core_v1::Pod::default();
-        assert_eq!(Nameless::of(&bare).encoded(), bare.encode_to_vec());
-        assert!(Nameless::of(&bare).spec().is_empty());
     }
 
     #[test]

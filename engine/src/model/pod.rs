@@ -14,9 +14,10 @@ use super::controller::{ControllerId, ControllerKey};
 use super::device::pod_claims::PodDeviceClaims;
 use super::drainability::Drainability;
 use super::intern::Lease;
-use super::kept::{KeptPod, Nameless, Source};
+use super::kept::{KeptPod, Source};
 use super::key::{ClaimKey, ObjectKey, ObjectKind, PodKey};
 use super::label::{self, Labels, check_name};
+use super::nameless::Nameless;
 use super::population::{Population, PopulationFacts};
 use super::requests::PodRequests;
 use super::shape::{Footprint, Shape, ShapeFacts};
@@ -272,9 +273,11 @@ impl Pod {
     ///
     /// # Errors
     /// The name or the uid is malformed.
-    pub(crate) fn renamed(&self, pod: &core_v1::Pod, model: &Model) -> Result<Pod, ModelError> {
-        let key = compile_key(pod, model)?;
-        Ok(self.with_identity(key, pod.metadata.as_ref().map_or("", |it| it.uid.as_str())))
+    pub(crate) fn renamed(&self, name: &str, uid: &str) -> Result<Pod, ModelError> {
+        check_name("metadata.name", name)?;
+        check_uid(uid)?;
+        let key = PodKey { namespace: self.key().namespace.clone(), name: name.into() };
+        Ok(self.with_identity(key, uid))
     }
 
     /// Whether [`Pod::with_identity`] leaves nothing out: claims for devices are made for one pod.
@@ -467,12 +470,17 @@ fn compile_key(pod: &core_v1::Pod, model: &Model) -> Result<PodKey, ModelError> 
     check_name("metadata.name", &metadata.name)?;
     let namespace = if metadata.namespace.is_empty() { "default" } else { &metadata.namespace };
     check_name("metadata.namespace", namespace)?;
-    if metadata.uid.len() > MAX_UID {
-        return Err(ModelError::new("metadata.uid", format!("is longer than {MAX_UID} bytes")));
-    }
+    check_uid(&metadata.uid)?;
     // All pods of a namespace share its string.
     let namespace = model.names().name(model.names().intern(namespace));
     Ok(PodKey { namespace, name: metadata.name.as_str().into() })
+}
+
+fn check_uid(uid: &str) -> Result<(), ModelError> {
+    if uid.len() > MAX_UID {
+        return Err(ModelError::new("metadata.uid", format!("is longer than {MAX_UID} bytes")));
+    }
+    Ok(())
 }
 
 /// The name of a node, if set.

@@ -195,7 +195,7 @@ mod tests {
         for sequence in 0..7 {
             let entries = |replicas| {
                 (sequence * 3..sequence * 3 + 3)
-                    .map(|number| BatchEntry { pod: Some(pod(number)), replicas })
+                    .map(|number| BatchEntry { pod: Some(pod(number).into()), replicas })
                     .collect::<Vec<_>>()
             };
             let sent = unary.next();

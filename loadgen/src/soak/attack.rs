@@ -13,6 +13,7 @@ use berth_proto::berth_v1::{
     Delta, ExplainRequest, PlaceBatchRequest, PlaceRequest, SessionServiceApplyRequest,
     SessionServiceOpenRequest, delta,
 };
+use berth_proto::core_v1::Pod;
 use rand::RngExt as _;
 use rand::seq::IndexedRandom as _;
 use rand_chacha::ChaCha8Rng;
@@ -214,7 +215,7 @@ async fn call(client: Client, kind: Kind, seed: u64) {
             _ => DEADLINE,
         };
     let mut placement = client.placement(0);
-    let place = |pod| PlaceRequest { pod: Some(Box::new(pod)), ..PlaceRequest::default() };
+    let place = |pod: Pod| PlaceRequest { pod: Some(pod.into()), ..PlaceRequest::default() };
     match kind {
         Kind::Gangs => {
             let request: PlaceBatchRequest = message::gang(&mut rng);

@@ -27,8 +27,7 @@ const MAX_FIELDS: usize = 8;
 
 /// The name of each entry's pod.
 pub(super) fn names(entries: &[BatchEntry]) -> Vec<String> {
-    let name = |entry: &BatchEntry| entry.pod.as_ref().map_or_else(String::new, manifest::name_of);
-    entries.iter().map(name).collect()
+    entries.iter().map(manifest::name_of_entry).collect()
 }
 
 /// Pairs each admission with the name of the pod that it is about.

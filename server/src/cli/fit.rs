@@ -94,7 +94,8 @@ async fn answer(
 
 fn request(args: &FitArgs, entries: Vec<BatchEntry>) -> FitRequest {
     let pod = |BatchEntry { pod, replicas }: BatchEntry| FitPod {
-        pod,
+        // It was encoded here.
+        pod: pod.and_then(|pod| pod.decode().ok()),
         replicas,
         hint_node_name: String::new(),
     };

@@ -2,7 +2,7 @@
 
 use berth_proto::core_v1::{Node, Pod};
 
-pub(super) use crate::feed::handed::{contain, identify, name_of};
+pub(super) use crate::feed::handed::{contain, identify, name_of, name_of_entry};
 
 /// Returns the node's name, or an empty text without metadata.
 pub(super) fn node_name(node: &Node) -> &str {

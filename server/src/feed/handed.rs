@@ -11,7 +11,7 @@ use berth_engine::workload::{
     ExpandOptions, Expansion, PodController, Workload, WorkloadKind, ephemeral_claims,
     has_ephemeral_claims,
 };
-use berth_proto::berth_v1::delta::Change;
+use berth_proto::berth_v1::{BatchEntry, delta::Change};
 use berth_proto::core_v1::{Container, Node, PersistentVolumeClaim, Pod};
 
 pub(crate) use members::{Member, held_back, members, name_generated, ordered};
@@ -360,6 +360,12 @@ pub(crate) fn name_of(pod: &Pod) -> String {
     let namespace = if metadata.namespace.is_empty() { "default" } else { &metadata.namespace };
     let name = if metadata.name.is_empty() { &metadata.generate_name } else { &metadata.name };
     format!("{namespace}/{name}")
+}
+
+/// [`name_of`] the pod of an entry.
+pub(crate) fn name_of_entry(entry: &BatchEntry) -> String {
+    let pod = entry.pod.as_ref().and_then(|pod| pod.decode().ok());
+    pod.as_ref().map(name_of).unwrap_or_default()
 }
 
 /// Gives a pod without containers, which only a lenient reader lets through, one that asks for nothing: admission would

@@ -431,7 +431,7 @@ mod tests {
         )
         .unwrap();
         let request = PlaceBatchRequest {
-            entries: vec![BatchEntry { pod: Some(pod), replicas: 90_000 }],
+            entries: vec![BatchEntry { pod: Some(pod.into()), replicas: 90_000 }],
             ..PlaceBatchRequest::default()
         };
         let path = "/berth.v1.PlacementService/PlaceBatch";

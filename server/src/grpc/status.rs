@@ -12,7 +12,7 @@ use crate::audit::ChangeError;
 use crate::auth::AuthError;
 use crate::escape::{presentable, presentable_path};
 use crate::ledger::{GrantError, LedgerError};
-use crate::service::{AssumptionError, CallError};
+use crate::service::{AssumptionError, CallError, undecodable};
 
 /// Domain of `google.rpc.ErrorInfo`.
 const DOMAIN: &str = "berth.dev";
@@ -260,43 +260,13 @@ fn grant_info(error: &GrantError) -> Option<Info> {
 /// The transport's own texts name its internals, and its codes (`OUT_OF_RANGE` for a message too large, `INTERNAL` for
 /// bytes that do not decode) would mislead a caller.
 pub(super) fn of_transport(status: Status, max_message_bytes: usize) -> Status {
-    const UNDECODABLE: &str = "failed to decode Protobuf message: ";
     match status.code() {
         Code::OutOfRange => CallError::MessageTooLarge { limit: max_message_bytes }.into(),
-        Code::Internal => match status.message().strip_prefix(UNDECODABLE) {
-            Some(text) => undecodable(text).into(),
+        Code::Internal => match undecodable::of_decoder(status.message(), None) {
+            Some(error) => error.into(),
             None => status,
         },
         _ => status,
-    }
-}
-
-/// The decoder's error in terms of the request, with the field path from the outside in.
-///
-/// The decoder names `Message.field` from the inside out, each followed by `: `, and then its reason.
-fn undecodable(text: &str) -> CallError {
-    let mut path = Vec::new();
-    let mut rest = text;
-    while let Some((head, tail)) = rest.split_once(": ") {
-        let Some((message, field)) = head.split_once('.') else { break };
-        let is_name = |name: &str| {
-            !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
-        };
-        if !is_name(message) || !is_name(field) {
-            break;
-        }
-        path.push(field);
-        rest = tail;
-    }
-    path.reverse();
-    let reason = rest.strip_prefix("invalid string value: ").unwrap_or(rest);
-    let reason = match reason {
-        "data is not UTF-8 encoded" => "the text is not UTF-8",
-        other => other,
-    };
-    match path.is_empty() {
-        true => CallError::Undecodable { reason: reason.to_owned() },
-        false => CallError::Undecodable { reason: format!("`{}`: {reason}", path.join(".")) },
     }
 }
 

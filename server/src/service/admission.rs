@@ -5,12 +5,12 @@ use berth_engine as engine;
 use berth_engine::{
     AdmissionContext, AdmissionError, Charged, Cluster, ModelError, ObjectKey, ObjectKind,
 };
-use berth_proto::berth_v1::{self as wire, BatchEntry};
+use berth_proto::berth_v1 as wire;
 use berth_proto::core_v1;
 
 use super::convert;
 use super::error::CallError;
-use super::placement::entries::{self, Compiled};
+use super::placement::entries::{self, Compiled, Entry};
 use crate::escape::{presentable, presentable_path};
 use crate::feed::object_name;
 use crate::policy::Profiles;
@@ -52,7 +52,7 @@ fn admit_one(
 pub(crate) fn compile<'s>(
     cluster: &Cluster,
     profiles: &'s Profiles,
-    entries: Vec<BatchEntry>,
+    entries: Vec<Entry>,
     admit: bool,
     keep_objects: bool,
 ) -> (Vec<Compiled<'s>>, Vec<wire::Admission>) {
@@ -116,16 +116,22 @@ pub(crate) fn is_new(snapshot: &engine::Snapshot, claim: &core_v1::PersistentVol
 fn admit_entries<'s>(
     cluster: &Cluster,
     profiles: &'s Profiles,
-    mut entries: Vec<BatchEntry>,
+    mut entries: Vec<Entry>,
     keep_objects: bool,
 ) -> (Vec<Compiled<'s>>, Vec<wire::Admission>) {
     let snapshot = cluster.snapshot();
     let (mut admissions, mut refused) = (Vec::new(), Vec::new());
     let mut charged = Charged::default();
     for (index, entry) in entries.iter_mut().enumerate() {
-        let Some(pod) = &mut entry.pod else { continue };
-        convert::name_scheduler(profiles, pod);
-        match admit_one(&snapshot, pod, index, entry.replicas.max(1), &mut charged) {
+        let Some(pod) = entry.pod.take() else { continue };
+        let admitted = pod.decoded().and_then(|mut pod| {
+            convert::name_scheduler(profiles, &mut pod);
+            let n_replicas = entry.replicas.max(1);
+            let admitted = admit_one(&snapshot, &mut pod, index, n_replicas, &mut charged)?;
+            entry.pod = Some(pod.into());
+            Ok(admitted)
+        });
+        match admitted {
             Ok(admission) => admissions.extend(admission),
             Err(error) => refused.push((index, error)),
         }
@@ -250,7 +256,7 @@ mod tests {
         let mut bad = fixture::pod("bad", "1", 0);
         bad.spec.as_mut().unwrap().containers.clear();
         let entries = [bad, fixture::pod("good", "1", 0)];
-        let entries = entries.iter().map(|pod| fixture::entry(pod, 1)).collect();
+        let entries = entries.iter().map(|pod| fixture::entry(pod, 1).into()).collect();
         let (compiled, admissions) = compile(&state.cluster, &state.profiles, entries, true, false);
         let [(bad, _), (good, _)] = &compiled[..] else { panic!("{}", compiled.len()) };
         assert!(matches!(bad, Err(CallError::NotAdmitted(_))) && good.is_ok());

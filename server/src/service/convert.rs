@@ -72,7 +72,22 @@ pub(crate) fn pod_to_place<'s>(
     pod: Option<&core_v1::Pod>,
     keeps_object: bool,
 ) -> Result<(engine::Pod, &'s Policy), CallError> {
-    let pod = pod.ok_or_else(|| CallError::field("pod", "must be set"))?;
+    let pod = pod.ok_or_else(no_pod)?;
+    check_placeable(pod)?;
+    let compiled = match keeps_object {
+        true => cluster.compile_kept_pod(pod)?,
+        false => cluster.compile_pod(pod)?,
+    };
+    Ok((compiled, policy_of(pod, profiles)?))
+}
+
+/// The error of a request without a pod.
+pub(crate) fn no_pod() -> CallError {
+    CallError::field("pod", "must be set")
+}
+
+/// Checks a pod that is to be placed. Two pods that differ in name and uid only both pass, or neither.
+pub(crate) fn check_placeable(pod: &core_v1::Pod) -> Result<(), CallError> {
     unset::check_pod(pod)?;
     if pod.metadata.as_ref().is_some_and(|metadata| metadata.deletion_timestamp.is_some()) {
         return Err(CallError::field(
@@ -87,14 +102,17 @@ pub(crate) fn pod_to_place<'s>(
             format!("a pod that is `{phase}` is not placed"),
         ));
     }
-    let compiled = match keeps_object {
-        true => cluster.compile_kept_pod(pod)?,
-        false => cluster.compile_pod(pod)?,
-    };
+    Ok(())
+}
+
+/// The profile that a pod's `spec.schedulerName` names (S-Q-2).
+pub(crate) fn policy_of<'s>(
+    pod: &core_v1::Pod,
+    profiles: &'s Profiles,
+) -> Result<&'s Policy, CallError> {
     let scheduler_name = pod.spec.as_ref().map_or("", |spec| &*spec.scheduler_name);
     let policy = profiles.of_scheduler(scheduler_name);
-    let policy = policy.map_err(|reason| CallError::field("spec.schedulerName", reason))?;
-    Ok((compiled, policy))
+    policy.map_err(|reason| CallError::field("spec.schedulerName", reason))
 }
 
 /// Names the scheduler of a pod that names none, before admission would: the only profile there is, or

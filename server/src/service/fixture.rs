@@ -61,7 +61,7 @@ pub(crate) fn run(cluster: &Cluster, pod: &Pod, node: &str) {
 }
 
 pub(crate) fn entry(pod: &Pod, replicas: u32) -> BatchEntry {
-    BatchEntry { pod: Some(pod.clone()), replicas }
+    BatchEntry { pod: Some(pod.clone().into()), replicas }
 }
 
 /// A thread that holds the write lock of a cluster.

@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use berth_engine as engine;
 use berth_proto::berth_v1::{
-    Decision, ExplainRequest, ExplainResponse, PlaceBatchRequest, PlaceBatchResponse, PlaceMode,
-    PlaceRequest, PlaceResponse,
+    Admission, Decision, ExplainRequest, ExplainResponse, PlaceBatchRequest, PlaceBatchResponse,
+    PlaceMode, PlaceRequest, PlaceResponse,
 };
 
 use crate::auth::Role;
@@ -22,8 +22,8 @@ use crate::service::admission;
 use crate::service::convert::{self, Mode};
 use crate::service::named;
 use crate::service::{
-    Access, AssumeTerms, CallContext, CallError, Cancel, Deadline, Guarded, Held, State, Target,
-    Undelivered,
+    Access, AssumeTerms, CallContext, CallError, Cancel, Deadline, Guarded, Held, SentPod, State,
+    Target, Undelivered,
 };
 use crate::telemetry::PlaceMethod;
 
@@ -34,27 +34,23 @@ use crate::telemetry::PlaceMethod;
 pub(crate) async fn place(
     state: &Arc<State>,
     call: CallContext,
-    mut request: PlaceRequest,
+    request: PlaceRequest,
 ) -> Result<PlaceResponse, CallError> {
     state.check_decidable()?;
     let target = call.target(state, &request.session_id)?;
     check_assume(state, &call.access, &target, request.mode)?;
     let terms = AssumeTerms::of(state, &call.access, &target, request.mode, request.assume_ttl_ms)?;
-    let admission = if request.admit {
-        let admitted = admission::admit(&target, &state.profiles, request.pod.as_deref_mut(), true);
-        admitted.inspect_err(|_| state.metrics.count_refused(1))?.map(Box::new)
-    } else {
-        None
-    };
+    let options = Options::of(state, &request)?;
+    let read = read(state, &target, request, options);
+    let (pod, admission) = read.inspect_err(|_| state.metrics.count_refused(1))?;
     // An assume in a session waits for the session's other calls, which have no time limit.
-    let waits = target.is_hypothetical() && request.mode == PlaceMode::Assume as i32;
-    let is_quick = state.decides_in_microseconds(&target) && cost::is_small(request.pod.as_deref());
+    let waits = target.is_hypothetical() && options.mode == Mode::Assume;
+    let is_quick = state.decides_in_microseconds(&target) && pod.is_small();
     let decided = if !waits && is_quick {
-        decide(state, target, &request, &terms)
+        decide(state, target, pod, options, &terms)
     } else {
-        // Boxed: as a part of this future, several copies of the request, kilobytes each, would be moved about with it
-        // even in calls that never get here.
-        Box::pin(decide_on_pool(state.clone(), target, request, terms, call.deadline)).await
+        // Boxed: as a part of this future, what it holds would be moved about with it even in calls that never get here.
+        Box::pin(decide_on_pool(state.clone(), target, pod, (options, terms), call.deadline)).await
     };
     let (decision, undelivered) = decided?;
     let undelivered = Undelivered::written(undelivered).await?;
@@ -126,13 +122,13 @@ pub(crate) fn check_assume(
 async fn decide_on_pool(
     state: Arc<State>,
     target: Target,
-    request: PlaceRequest,
-    terms: AssumeTerms,
+    pod: SentPod,
+    (options, terms): (Options, AssumeTerms),
     deadline: Deadline,
 ) -> Result<Guarded<Decision>, CallError> {
     let shared = state.clone();
     let job = move |cancel: &Cancel| {
-        let decided = decide(&shared, target, &request, &terms)?;
+        let decided = decide(&shared, target, pod, options, &terms)?;
         // If the caller is gone, what was assumed is given back here.
         cancel.check()?;
         Ok(decided)
@@ -140,18 +136,49 @@ async fn decide_on_pool(
     state.pool.run(deadline, job).await?
 }
 
+/// How a pod is decided.
+#[derive(Copy, Clone)]
+struct Options {
+    mode: Mode,
+    tie_break: engine::TieBreak,
+    /// Whether the pod is assumed with its object.
+    keeps_object: bool,
+}
+
+impl Options {
+    fn of(state: &State, request: &PlaceRequest) -> Result<Options, CallError> {
+        let mode = convert::mode(request.mode)?;
+        let tie_break = convert::tie_break(request.tie_break.as_ref(), state.tie_break)?;
+        Ok(Options { mode, tie_break, keeps_object: state.keeps_objects(mode) })
+    }
+}
+
+/// The pod of a request, admitted if it asks for that.
+fn read(
+    state: &State,
+    target: &Target,
+    request: PlaceRequest,
+    options: Options,
+) -> Result<(SentPod, Option<Box<Admission>>), CallError> {
+    let mut pod = SentPod::Encoded(request.pod.ok_or_else(convert::no_pod)?);
+    if !request.admit {
+        pod.recall(&state.cluster, options.keeps_object)?;
+        return Ok((pod, None));
+    }
+    let mut pod = pod.decoded()?;
+    let admission = admission::admit(target, &state.profiles, Some(&mut pod), true)?;
+    Ok((pod.into(), admission.map(Box::new)))
+}
+
 fn decide(
     state: &Arc<State>,
     target: Target,
-    request: &PlaceRequest,
+    pod: SentPod,
+    Options { mode, tie_break, keeps_object }: Options,
     terms: &AssumeTerms,
 ) -> Result<Guarded<Decision>, CallError> {
-    let mode = convert::mode(request.mode)?;
-    let tie_break = convert::tie_break(request.tie_break.as_ref(), state.tie_break)?;
-    let keeps = state.keeps_objects(mode);
-    let (pod, policy) =
-        convert::pod_to_place(&state.cluster, &state.profiles, request.pod.as_deref(), keeps)
-            .inspect_err(|_| state.metrics.count_refused(1))?;
+    let compiled = pod.compile(&state.cluster, &state.profiles, keeps_object);
+    let (pod, policy) = compiled.inspect_err(|_| state.metrics.count_refused(1))?;
     let request =
         engine::PlaceRequest { pod: &pod, policy, tie_break, now: Some(clock::unix_seconds()) };
     let started = clock::now();

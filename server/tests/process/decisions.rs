@@ -18,7 +18,7 @@ fn reason(status: &Status) -> Option<String> {
 }
 
 async fn place(client: &mut Client, name: &str, replicas: u32) {
-    let entries = vec![BatchEntry { pod: Some(pod(name)), replicas }];
+    let entries = vec![BatchEntry { pod: Some(pod(name).into()), replicas }];
     let mode = PlaceMode::Assume.into();
     let request = PlaceBatchRequest { entries, mode, ..PlaceBatchRequest::default() };
     client.place_batch(request).await.unwrap();

@@ -59,7 +59,7 @@ async fn reserve_one(client: &mut Client, name: &str) -> (u64, String) {
     let until = Instant::now() + PATIENCE;
     loop {
         let mut request = Request::new(PlaceRequest {
-            pod: Some(Box::new(small(name))),
+            pod: Some(small(name).into()),
             mode: PlaceMode::Assume.into(),
             ..PlaceRequest::default()
         });
@@ -173,7 +173,7 @@ async fn a_session_is_used_through_any_replica_and_lost_with_its_own() {
     for (n, id) in ids.iter().enumerate() {
         for replica in &mut replicas {
             let request = PlaceRequest {
-                pod: Some(Box::new(pod(&format!("in-{n}-{}", replica.served.pid())))),
+                pod: Some(pod(&format!("in-{n}-{}", replica.served.pid())).into()),
                 mode: PlaceMode::Assume.into(),
                 session_id: id.clone(),
                 ..PlaceRequest::default()
@@ -199,7 +199,7 @@ async fn a_session_is_used_through_any_replica_and_lost_with_its_own() {
     lost.served.kill();
     let until = Instant::now() + PATIENCE;
     let place = |id: &str| PlaceRequest {
-        pod: Some(Box::new(pod("late"))),
+        pod: Some(pod("late").into()),
         session_id: id.to_owned(),
         ..PlaceRequest::default()
     };
@@ -413,7 +413,7 @@ async fn session_that_promises(replica: &mut Replica, name: &str) -> String {
     let opened = sessions.open(SessionServiceOpenRequest {}).await.unwrap().into_inner();
     let session_id = opened.session_id;
     let request = PlaceRequest {
-        pod: Some(Box::new(small(name))),
+        pod: Some(small(name).into()),
         mode: PlaceMode::Assume.into(),
         session_id: session_id.clone(),
         ..PlaceRequest::default()

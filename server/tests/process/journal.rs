@@ -13,7 +13,7 @@ use crate::served::{PATIENCE, Served, berth, serve, serve_after};
 
 /// Places this many copies of a pod; returns how many have a node.
 async fn place(client: &mut Client, name: &str, replicas: u32, mode: PlaceMode) -> usize {
-    let entries = vec![BatchEntry { pod: Some(pod(name)), replicas }];
+    let entries = vec![BatchEntry { pod: Some(pod(name).into()), replicas }];
     let mode = mode.into();
     let request = PlaceBatchRequest { entries, mode, ..PlaceBatchRequest::default() };
     let placed = client.place_batch(request).await.unwrap().into_inner();

@@ -63,7 +63,7 @@ pub(crate) fn pod(name: &str) -> core_v1::Pod {
 }
 
 pub(crate) fn entry(name: &str, replicas: u32) -> BatchEntry {
-    BatchEntry { pod: Some(pod(name)), replicas }
+    BatchEntry { pod: Some(pod(name).into()), replicas }
 }
 
 /// The reservations in the results of a call.

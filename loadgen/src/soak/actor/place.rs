@@ -149,7 +149,7 @@ pub(super) fn entries(
             let name = pod.metadata.as_ref().map(|it| it.name.clone()).unwrap_or_default();
             pods.extend((0..replicas).map(|n| renamed(&pod, &format!("{name}-{n}"))));
         }
-        entries.push(BatchEntry { pod: Some(pod), replicas });
+        entries.push(BatchEntry { pod: Some(pod.into()), replicas });
     }
     (entries, pods)
 }

@@ -29,7 +29,9 @@ impl Simulate {
     }
 
     async fn scale_up(&mut self, world: &World) {
-        let entries = (0..3).map(|_| BatchEntry { pod: self.pod(world), replicas: 3 }).collect();
+        let entries = (0..3)
+            .map(|_| BatchEntry { pod: self.pod(world).map(Into::into), replicas: 3 })
+            .collect();
         let template = world.node_templates.iter().choose(&mut self.rng).cloned();
         let group = NodeGroup {
             id: "soak".to_owned(),

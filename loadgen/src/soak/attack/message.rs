@@ -85,7 +85,7 @@ pub(super) fn gang(rng: &mut ChaCha8Rng) -> PlaceBatchRequest {
     if let Some(spec) = &mut member.spec {
         spec.priority = Some(1_000_000);
     }
-    let entry = BatchEntry { pod: Some(member), replicas: 3_000 };
+    let entry = BatchEntry { pod: Some(member.into()), replicas: 3_000 };
     let gang = Gang { preempt: true, ..Gang::default() };
     PlaceBatchRequest { entries: vec![entry], gang: Some(gang), ..PlaceBatchRequest::default() }
 }

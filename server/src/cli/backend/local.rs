@@ -29,7 +29,7 @@ use crate::service::admission;
 use crate::service::autoscaler::{consolidate, drain, fit, headroom, scale_in, scale_up};
 use crate::service::cluster;
 use crate::service::convert::{self, Mode};
-use crate::service::placement::entries::{self, Compiled, Terms};
+use crate::service::placement::entries::{self, Compiled, Entry, Terms};
 use crate::service::placement::gang;
 use crate::service::{CallError, CancelOnDrop, Deadline};
 
@@ -280,10 +280,8 @@ impl Local {
         assume: bool,
         gang: Option<wire::Gang>,
     ) -> Result<PlaceBatchResponse, CliError> {
-        let names: Vec<String> = entries
-            .iter()
-            .map(|entry| entry.pod.as_ref().map(manifest::name_of).unwrap_or_default())
-            .collect();
+        let names: Vec<String> = entries.iter().map(manifest::name_of_entry).collect();
+        let entries = entries.into_iter().map(Entry::from).collect();
         let (compiled, admissions) =
             admission::compile(&self.cluster, &self.profiles, entries, true, false);
         match gang {

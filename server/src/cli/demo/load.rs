@@ -68,7 +68,7 @@ impl Method {
                 PlaceRequest { pod, mode, ..PlaceRequest::default() }.encode_to_vec()
             }
             Method::Stream => {
-                let entry = |pod| BatchEntry { pod: Some(pod), replicas: 1 };
+                let entry = |pod: Pod| BatchEntry { pod: Some(pod.into()), replicas: 1 };
                 let entries = pods.into_iter().map(entry).collect();
                 PlaceStreamRequest { sequence, entries, mode, ..PlaceStreamRequest::default() }
                     .encode_to_vec()

@@ -125,7 +125,7 @@ fn claims_of(changes: &[Located<Change>]) -> Vec<WrittenObject> {
 
 /// Places pods in the fork; a pod that got a node is on it afterwards. Returns how many those are.
 async fn place(pods: &mut [Pod], backend: &Backend) -> Result<usize, CliError> {
-    let entries = pods.iter().map(|pod| BatchEntry { pod: Some(pod.clone()), replicas: 1 });
+    let entries = pods.iter().map(|pod| BatchEntry { pod: Some(pod.into()), replicas: 1 });
     let results = backend.place(entries.collect(), true, None).await?.results;
     let mut n_placed = 0;
     for (pod, PlaceResult { result }) in pods.iter_mut().zip(results) {

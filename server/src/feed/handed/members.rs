@@ -30,7 +30,7 @@ pub(crate) fn members(groups: Vec<Group>, replicas: u32) -> (Vec<BatchEntry>, Ve
                 } else {
                     members.push(Member { name, workload: None });
                 }
-                entries.push(BatchEntry { pod: Some(pod), replicas });
+                entries.push(BatchEntry { pod: Some(pod.into()), replicas });
             }
             continue;
         };
@@ -38,8 +38,9 @@ pub(crate) fn members(groups: Vec<Group>, replicas: u32) -> (Vec<BatchEntry>, Ve
         members.extend(pods.iter().map(member));
         match as_replicas(&pods).filter(|_| workload.are_alike) {
             Some(entry) => entries.push(entry),
-            None => entries
-                .extend(pods.into_iter().map(|pod| BatchEntry { pod: Some(pod), replicas: 1 })),
+            None => entries.extend(
+                pods.into_iter().map(|pod| BatchEntry { pod: Some(pod.into()), replicas: 1 }),
+            ),
         }
     }
     (entries, members)
@@ -100,7 +101,7 @@ fn as_replicas(pods: &[Pod]) -> Option<BatchEntry> {
     metadata.name = name;
     metadata.uid.clear();
     identify(&mut pod);
-    Some(BatchEntry { pod: Some(pod), replicas: u32::try_from(pods.len()).ok()? })
+    Some(BatchEntry { pod: Some(pod.into()), replicas: u32::try_from(pods.len()).ok()? })
 }
 
 #[cfg(test)]
@@ -134,7 +135,7 @@ mod tests {
         let [BatchEntry { pod: Some(pod), replicas: 3 }] = &entries[..] else {
             panic!("{entries:?}")
         };
-        let metadata = pod.metadata.as_ref().unwrap();
+        let metadata = pod.decode().unwrap().metadata.unwrap();
         assert_eq!((metadata.name.as_str(), metadata.uid.as_str()), ("load", "default/load"));
         let names: Vec<&str> = found.iter().map(|member| member.name.as_str()).collect();
         assert_eq!(names, ["default/load-0", "default/load-1", "default/load-2"]);

@@ -17,7 +17,7 @@ use crate::grpc::follow;
 use crate::grpc::status::of_transport;
 use crate::service::placement::batch::{self, Terms};
 use crate::service::placement::check_assume;
-use crate::service::placement::cost;
+use crate::service::placement::entries::Entry;
 use crate::service::{
     AssumeTerms, CallContext, CallError, Cancel, CancelOnDrop, HeldBytes, State, Target,
     Undelivered, convert,
@@ -145,7 +145,7 @@ async fn decide(
     let deadline = *deadline;
     let caller = CancelOnDrop::new(deadline);
     while let Some(request) = queue.recv().await {
-        let Asked { request, memory } = request?;
+        let Asked { mut request, memory } = request?;
         if deadline.has_passed() {
             return Err(CallError::DeadlineExceeded.into());
         }
@@ -155,19 +155,21 @@ async fn decide(
             let terms = AssumeTerms::of(state, access, &target, mode, assume_ttl_ms)?;
             Ok((target, terms))
         });
+        let entries = std::mem::take(&mut request.entries);
+        let mut entries: Vec<Entry> = entries.into_iter().map(Entry::from).collect();
         // A session's own calls may hold its lock for as long as they like.
         let is_quick = target.as_ref().is_ok_and(|(target, _)| {
             !target.is_hypothetical()
                 && state.decides_in_microseconds(target)
-                && batch::n_pods(&request.entries) <= MAX_INLINE_PODS
-                && cost::is_small(request.entries.iter().filter_map(|entry| entry.pod.as_ref()))
+                && batch::n_pods(&entries) <= MAX_INLINE_PODS
+                && are_small(&mut entries, state, &request)
         });
         let decided = if is_quick {
-            answer(state, target, request, &caller.token())
+            answer(state, target, &request, entries, &caller.token())
         } else {
             let shared = state.clone();
             let job = move |cancel: &Cancel| {
-                let decided = answer(&shared, target, request, cancel);
+                let decided = answer(&shared, target, &request, entries, cancel);
                 // If the caller is gone, what was assumed is given back here.
                 cancel.check()?;
                 Ok::<_, CallError>(decided)
@@ -188,15 +190,32 @@ async fn decide(
     Ok(())
 }
 
+/// Whether deciding for each of these pods takes microseconds. What is found out about a pod stays with it; what is wrong
+/// with one is told when it is compiled.
+fn are_small(entries: &mut [Entry], state: &State, request: &PlaceStreamRequest) -> bool {
+    let keeps_object = convert::mode(request.mode).is_ok_and(|mode| state.keeps_objects(mode));
+    entries.iter_mut().all(|entry| {
+        let Some(pod) = &mut entry.pod else { return true };
+        // A pod that is to be admitted is decoded anyway.
+        let is_read = match request.admit {
+            true => pod.decode(),
+            false => pod.recall(&state.cluster, keeps_object),
+        };
+        is_read.is_ok() && pod.is_small()
+    })
+}
+
 /// Decides one request. Never an error: if the request is refused as a whole, each of its entries is refused, and the
 /// stream continues.
 fn answer(
     state: &Arc<State>,
     target: Result<(Target, AssumeTerms), CallError>,
-    request: PlaceStreamRequest,
+    request: &PlaceStreamRequest,
+    entries: Vec<Entry>,
     cancel: &Cancel,
 ) -> Decided {
-    let PlaceStreamRequest { sequence, entries, mode, tie_break, admit, .. } = request;
+    let PlaceStreamRequest { sequence, mode, tie_break, admit, .. } = request;
+    let (sequence, mode, admit) = (*sequence, *mode, *admit);
     let n_entries = entries.len();
     let decide = |(target, assume): (Target, AssumeTerms)| {
         let mode = convert::mode(mode)?;
@@ -228,17 +247,15 @@ mod tests {
     async fn unread_responses_are_given_back_on_another_thread() {
         let state = fixture::state(&[("n0", "64")]);
         let replicas = u32::try_from(MAX_INLINE_PODS + 1).unwrap();
-        let request = PlaceStreamRequest {
-            entries: vec![fixture::entry(&fixture::pod("web", "1", 0), replicas)],
-            mode: PlaceMode::Assume as i32,
-            ..PlaceStreamRequest::default()
-        };
+        let entries = vec![fixture::entry(&fixture::pod("web", "1", 0), replicas).into()];
+        let request =
+            PlaceStreamRequest { mode: PlaceMode::Assume as i32, ..PlaceStreamRequest::default() };
         let caller = CancelOnDrop::new(Deadline(None));
         let target = state.target_of("").and_then(|target| {
             let terms = AssumeTerms::of(&state, &Access::open(), &target, request.mode, None)?;
             Ok((target, terms))
         });
-        let decided = answer(&state, target, request, &caller.token());
+        let decided = answer(&state, target, &request, entries, &caller.token());
         let n_assumed = || state.cluster.snapshot().n_assumed();
         assert_eq!(n_assumed(), replicas as usize);
         let (answers, receiver) = mpsc::channel(1);

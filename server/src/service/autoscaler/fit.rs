@@ -1,16 +1,17 @@
 //! The `Fit` method: which pods fit where now, by cluster-autoscaler's rules.
 
 use berth_engine::{self as engine, Cluster, FitOptions, Pod, Policy};
-use berth_proto::berth_v1::{self as wire, BatchEntry, FitRequest, FitResponse};
+use berth_proto::berth_v1::{self as wire, FitRequest, FitResponse};
 
 use crate::policy::Profiles;
 use crate::service::CallError;
 use crate::service::Cancel;
+use crate::service::SentPod;
 use crate::service::State;
 use crate::service::Target;
 use crate::service::admission;
 use crate::service::convert;
-use crate::service::placement::entries;
+use crate::service::placement::entries::{self, Entry};
 
 /// Maximum number of rejected candidates that are reported for each pod that fits nowhere.
 pub(crate) const MAX_REJECTIONS: u32 = 10_000;
@@ -130,13 +131,14 @@ fn expand<'s>(
     pods: Vec<wire::FitPod>,
     admit: bool,
 ) -> (Vec<Tried<'s>>, Vec<wire::FitResult>, Vec<wire::Admission>) {
-    let (target, hints): (Vec<BatchEntry>, Vec<String>) = pods
+    let keys: Vec<Option<wire::PodKey>> = pods.iter().map(key).collect();
+    let (target, hints): (Vec<Entry>, Vec<String>) = pods
         .into_iter()
         .map(|wire::FitPod { pod, replicas, hint_node_name }| {
-            (BatchEntry { pod, replicas }, hint_node_name)
+            let pod = pod.map(|pod| SentPod::from(Box::new(pod)));
+            (Entry { pod, replicas }, hint_node_name)
         })
         .unzip();
-    let keys: Vec<Option<wire::PodKey>> = target.iter().map(key).collect();
     let (mut tried, mut results) = (Vec::new(), Vec::new());
     let (compiled, admissions) = admission::compile(cluster, profiles, target, admit, false);
     for (((compiled, replicas), hint), key) in compiled.into_iter().zip(hints).zip(keys) {
@@ -159,8 +161,8 @@ fn expand<'s>(
     (tried, results, admissions)
 }
 
-/// Key of an entry's pod, which may be refused.
-fn key(entry: &BatchEntry) -> Option<wire::PodKey> {
+/// Key of a pod, which may be refused.
+fn key(entry: &wire::FitPod) -> Option<wire::PodKey> {
     let metadata = entry.pod.as_ref()?.metadata.as_ref()?;
     Some(wire::PodKey {
         namespace: metadata.namespace.clone(),

@@ -15,7 +15,7 @@ use crate::service::State;
 use crate::service::Target;
 use crate::service::admission;
 use crate::service::convert;
-use crate::service::placement::entries::{self, Compiled};
+use crate::service::placement::entries::{self, Compiled, Entry};
 use crate::service::unset;
 
 /// Number of nodes that an option adds where the request has none, and its maximum.
@@ -72,6 +72,7 @@ pub(crate) fn simulate(
     } = request;
     let groups = groups(cluster, node_groups)?;
     let limits = compile_limits(limits.unwrap_or_default())?;
+    let entries = entries.into_iter().map(Entry::from).collect();
     let (compiled, admissions) = admission::compile(cluster, profiles, entries, admit, false);
     let pods = Pods::of(compiled)?;
     // Never read if there are no pods.

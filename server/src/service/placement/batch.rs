@@ -4,11 +4,9 @@ use std::sync::Arc;
 
 use berth_engine as engine;
 use berth_engine::{Outcome, TieBreak};
-use berth_proto::berth_v1::{
-    Admission, BatchEntry, PlaceBatchRequest, PlaceBatchResponse, PlaceResult,
-};
+use berth_proto::berth_v1::{Admission, PlaceBatchRequest, PlaceBatchResponse, PlaceResult};
 
-use super::entries::{self, PodResult};
+use super::entries::{self, Entry, PodResult};
 use crate::clock;
 use crate::feed::LONG_BATCH;
 use crate::service::admission;
@@ -45,7 +43,8 @@ pub(crate) fn place_batch(
     let tie_break = convert::tie_break(request.tie_break.as_ref(), state.tie_break)?;
     let (method, admit) = (PlaceMethod::PlaceBatch, request.admit);
     let terms = Terms { mode, tie_break, method, admit };
-    let answered = answer(state, target, request.entries, terms, assume, cancel)?;
+    let entries = request.entries.into_iter().map(Entry::from).collect();
+    let answered = answer(state, target, entries, terms, assume, cancel)?;
     // If the caller is gone, what was assumed is given back here.
     cancel.check()?;
     let ((results, admissions), undelivered) = answered;
@@ -57,7 +56,7 @@ pub(crate) fn place_batch(
 pub(crate) fn answer(
     state: &Arc<State>,
     target: Target,
-    entries: Vec<BatchEntry>,
+    entries: Vec<Entry>,
     terms: Terms,
     assume: &AssumeTerms,
     cancel: &Cancel,
@@ -78,7 +77,7 @@ pub(crate) fn answer(
 fn decide(
     state: &State,
     target: &Target,
-    entries: Vec<BatchEntry>,
+    entries: Vec<Entry>,
     terms: Terms,
     cancel: &Cancel,
 ) -> Result<Decided, CallError> {
@@ -121,11 +120,11 @@ fn decide(
 }
 
 /// Number of pods in the request, replicas counted.
-pub(crate) fn n_pods(entries: &[BatchEntry]) -> u64 {
+pub(crate) fn n_pods(entries: &[Entry]) -> u64 {
     entries.iter().map(|entry| u64::from(entry.replicas.max(1))).sum()
 }
 
-pub(crate) fn check_size(entries: &[BatchEntry], limit: usize) -> Result<usize, CallError> {
+pub(crate) fn check_size(entries: &[Entry], limit: usize) -> Result<usize, CallError> {
     check_number(n_pods(entries), limit)
 }
 
@@ -164,7 +163,7 @@ mod tests {
         };
         let caller = CancelOnDrop::new(Deadline(None));
         let assume = |name: &str, replicas| {
-            let entries = vec![fixture::entry(&fixture::pod(name, "1", 0), replicas)];
+            let entries = vec![fixture::entry(&fixture::pod(name, "1", 0), replicas).into()];
             let (access, mode) = (Access::open(), PlaceMode::Assume as i32);
             let assume = AssumeTerms::of(&state, &access, &target(), mode, None).unwrap();
             let answer = answer(&state, target(), entries, terms, &assume, &caller.token());
@@ -198,7 +197,7 @@ mod tests {
         };
         let caller = CancelOnDrop::new(Deadline(None));
         let replicas = u32::try_from(LONG_BATCH).unwrap();
-        let entries = vec![fixture::entry(&fixture::pod("web", "1m", 0), replicas)];
+        let entries = vec![fixture::entry(&fixture::pod("web", "1m", 0), replicas).into()];
         let is_long = fixture::is_long_write(&state, |target| {
             let results = decide(&state, &target, entries, terms, &caller.token());
             assert_eq!(results.unwrap().0.len(), LONG_BATCH);

@@ -8,9 +8,9 @@ const MAX_COUNTED: usize = 8;
 /// Most other elements of lists that the filters compare with each node.
 const MAX_COMPARED: usize = 256;
 
-/// Whether deciding for each of these pods takes microseconds.
-pub(crate) fn is_small<'a>(pods: impl IntoIterator<Item = &'a Pod>) -> bool {
-    pods.into_iter().filter_map(|pod| pod.spec.as_ref()).all(is_small_spec)
+/// Whether deciding for the pod takes microseconds.
+pub(crate) fn is_small(pod: &Pod) -> bool {
+    pod.spec.as_ref().is_none_or(is_small_spec)
 }
 
 fn is_small_spec(spec: &PodSpec) -> bool {
@@ -59,7 +59,7 @@ mod tests {
 
     fn check(spec: &Value, expected: bool) {
         let pod: Pod = serde_json::from_value(json!({"spec": spec})).unwrap();
-        assert_eq!(is_small([&pod]), expected, "{spec}");
+        assert_eq!(is_small(&pod), expected, "{spec}");
     }
 
     #[test]

@@ -13,11 +13,24 @@ use rayon::prelude::*;
 
 use crate::clock;
 use crate::policy::Profiles;
-use crate::service::CallError;
 use crate::service::convert::{self, Mode};
+use crate::service::{CallError, SentPod};
 
 /// Number of entries from which on they are compiled on all cores.
 const MANY_ENTRIES: usize = 256;
+
+/// A pod of a request, or as many of them as `replicas` says.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) pod: Option<SentPod>,
+    pub(crate) replicas: u32,
+}
+
+impl From<BatchEntry> for Entry {
+    fn from(BatchEntry { pod, replicas }: BatchEntry) -> Entry {
+        Entry { pod: pod.map(SentPod::Encoded), replicas }
+    }
+}
 
 /// A pod's decision, or the error.
 pub(crate) type PodResult = Result<Decision, CallError>;
@@ -28,12 +41,12 @@ pub(crate) type Compiled<'s> = (Result<(Pod, &'s Policy), CallError>, u32);
 pub(crate) fn compile<'s>(
     cluster: &Cluster,
     profiles: &'s Profiles,
-    entries: Vec<BatchEntry>,
+    entries: Vec<Entry>,
     keep_objects: bool,
 ) -> Vec<Compiled<'s>> {
-    let compile_one = |entry: BatchEntry| {
-        let pod = convert::pod_to_place(cluster, profiles, entry.pod.as_ref(), keep_objects);
-        (pod, entry.replicas)
+    let compile_one = |Entry { pod, replicas }: Entry| {
+        let pod = pod.ok_or_else(convert::no_pod);
+        (pod.and_then(|pod| pod.compile(cluster, profiles, keep_objects)), replicas)
     };
     if entries.len() < MANY_ENTRIES {
         entries.into_iter().map(compile_one).collect()
@@ -255,7 +268,7 @@ mod tests {
         let state = fixture::state_of(&[("n0", "4"), ("n1", "4")], profiles);
         fixture::run(&state.cluster, &fixture::pod("there", "3", 0), "n0");
         let before = state.cluster.snapshot().generation();
-        let entries = pods.iter().map(|pod| fixture::entry(pod, 1)).collect();
+        let entries = pods.iter().map(|pod| fixture::entry(pod, 1).into()).collect();
         let compiled = compile(&state.cluster, &state.profiles, entries, false);
         let terms =
             Terms { mode: Mode::DryRun, tie_break: TieBreak::Lexicographic, cancelled: &|| false };

@@ -7,7 +7,7 @@ use berth_engine::{EngineError, Pod, Policy};
 use berth_proto::berth_v1::{PlaceBatchRequest, PlaceBatchResponse, PlaceResult};
 
 use super::batch;
-use super::entries::{self, Compiled};
+use super::entries::{self, Compiled, Entry};
 use crate::clock;
 use crate::service::admission;
 use crate::service::convert::{self, Mode};
@@ -25,6 +25,7 @@ pub(crate) fn place_batch(
     cancel: &Cancel,
 ) -> Result<Guarded<PlaceBatchResponse>, CallError> {
     let PlaceBatchRequest { entries, mode, tie_break, gang, admit, .. } = request;
+    let entries: Vec<Entry> = entries.into_iter().map(Entry::from).collect();
     let mode = convert::mode(mode)?;
     let assume = mode == Mode::Assume;
     let tie_break = convert::tie_break(tie_break.as_ref(), state.tie_break)?;

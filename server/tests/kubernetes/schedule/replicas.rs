@@ -44,7 +44,7 @@ async fn reserve(
             }
             let url = urls[attempt % urls.len()].clone();
             let mut request = Request::new(PlaceRequest {
-                pod: Some(Box::new(pod.clone())),
+                pod: Some((&pod).into()),
                 mode: PlaceMode::Assume.into(),
                 assume_ttl_ms: Some(0),
                 ..PlaceRequest::default()

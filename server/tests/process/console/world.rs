@@ -36,7 +36,7 @@ impl World {
 /// Has some pods decided.
 async fn decide(served: &Served) {
     let mut client = Client::connect(served.url.clone()).await.unwrap();
-    let entry = |text: &str, replicas| BatchEntry { pod: Some(object::pod(text)), replicas };
+    let entry = |text: &str, replicas| BatchEntry { pod: Some(object::pod(text).into()), replicas };
     let entries = vec![
         entry("api cpu=500m memory=1Gi namespace=shop label:app=api", 9),
         entry("large cpu=64 namespace=shop", 1),

@@ -151,7 +151,7 @@ async fn act(address: SocketAddr, number: u64) -> HashMap<String, Expected> {
         let resets = rng.is_one_of(60);
         let (is_at_once, is_deleted) = (rng.is_one_of(30), rng.is_one_of(40));
         let mut frames = if rng.is_one_of(20) {
-            let entries = vec![BatchEntry { pod: Some(pod(&name, "1m")), replicas: 1 }];
+            let entries = vec![BatchEntry { pod: Some(pod(&name, "1m").into()), replicas: 1 }];
             let mode = PlaceMode::Assume as i32;
             let batch = PlaceBatchRequest { entries, mode, ..PlaceBatchRequest::default() };
             request(stream, PLACE_BATCH, &batch)

@@ -189,7 +189,7 @@ pub(crate) fn key(name: &str) -> PodKey {
 }
 
 pub(crate) fn entry(pod: core_v1::Pod, replicas: u32) -> BatchEntry {
-    BatchEntry { pod: Some(pod), replicas }
+    BatchEntry { pod: Some(pod.into()), replicas }
 }
 
 /// The node of a placement, or the message of a pod that fits nowhere.

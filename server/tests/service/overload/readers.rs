@@ -54,7 +54,7 @@ async fn a_stream_that_is_not_read_is_ended_by_an_error() {
     let sending = tokio::spawn(async move {
         for sequence in 0_u64.. {
             let entries =
-                vec![BatchEntry { pod: Some(pod(&format!("s{sequence}"))), replicas: 500 }];
+                vec![BatchEntry { pod: Some(pod(&format!("s{sequence}")).into()), replicas: 500 }];
             let mode = PlaceMode::Assume as i32;
             let request =
                 PlaceStreamRequest { sequence, entries, mode, ..PlaceStreamRequest::default() };

@@ -161,7 +161,7 @@ pub(crate) fn pod(name: &str) -> core_v1::Pod {
 /// A batch of one pod, assumed on a thread of the decision pool.
 pub(crate) fn batch(name: &str) -> PlaceBatchRequest {
     PlaceBatchRequest {
-        entries: vec![BatchEntry { pod: Some(pod(name)), replicas: 0 }],
+        entries: vec![BatchEntry { pod: Some(pod(name).into()), replicas: 0 }],
         mode: PlaceMode::Assume as i32,
         ..PlaceBatchRequest::default()
     }

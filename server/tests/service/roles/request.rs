@@ -28,7 +28,7 @@ async fn to_assume_takes_a_scheduler() {
 }
 
 fn batch(name: &str, mode: PlaceMode, gang: Option<Gang>) -> PlaceBatchRequest {
-    let entries = vec![BatchEntry { pod: Some(pod(name)), replicas: 1 }];
+    let entries = vec![BatchEntry { pod: Some(pod(name).into()), replicas: 1 }];
     PlaceBatchRequest { entries, mode: mode as i32, gang, ..PlaceBatchRequest::default() }
 }
 
@@ -53,7 +53,7 @@ async fn a_stream_is_authorized_message_by_message() {
     let world = World::with_nodes().await;
     let request = |sequence, mode: PlaceMode| PlaceStreamRequest {
         sequence,
-        entries: vec![BatchEntry { pod: Some(pod("p")), replicas: 1 }],
+        entries: vec![BatchEntry { pod: Some(pod("p").into()), replicas: 1 }],
         mode: mode as i32,
         ..PlaceStreamRequest::default()
     };

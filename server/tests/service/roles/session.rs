@@ -80,7 +80,7 @@ async fn another_users_session_is_not_found_by_a_stream() {
     let session_id = open(&world, "jane").await;
     for (user, is_found) in [("joe", false), ("jane", true), ("admin", true)] {
         let request = PlaceStreamRequest {
-            entries: vec![BatchEntry { pod: Some(pod("p")), replicas: 1 }],
+            entries: vec![BatchEntry { pod: Some(pod("p").into()), replicas: 1 }],
             session_id: session_id.clone(),
             ..PlaceStreamRequest::default()
         };
