@@ -9,7 +9,7 @@
 //! | column | timed work |
 //! |---|---|
 //! | decision | `Cluster::place`, which is closest to kube-scheduler's figure |
-//! | with reading and assuming | all that Berth does for a pod that it assumes: reading it from its bytes, deciding it under the writer's lock, and publishing the cluster with the pod in it. Timed on a cluster of its own. kube-scheduler's figure includes the update of its snapshot, but neither the reading nor the assuming |
+//! | with reading and assuming | all that Berth does for a pod that it assumes: reading its wire object, deciding it under the writer's lock, and publishing the cluster with the pod in it. Timed on a cluster of its own. kube-scheduler's figure includes the update of its snapshot, but neither the reading nor the assuming |
 //! | new shape | the decision for 120 further pods of new shapes, for which nothing is cached |
 //! | first | the first decision on a cluster after its load |
 //!

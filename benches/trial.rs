@@ -9,8 +9,7 @@ use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
 use berth_engine::{Cluster, Delta, Outcome, PlaceRequest, Pod, PodKey, Policy, TieBreak};
-use berth_proto::{EncodedPod, core_v1};
-use prost::Message;
+use berth_proto::core_v1;
 
 use crate::churn::churn_of;
 use crate::workload::{Workload, cluster, compiled_pod, distinct_shape, incoming};
@@ -134,28 +133,11 @@ impl Trial {
         decide
     }
 
-    /// Reads one pod from its bytes as a server does, decides and assumes it, which must fit: all of it is timed.
+    /// Reads, decides and assumes one pod, which must fit: all of it is timed.
     pub fn time_whole(&self, pod: &core_v1::Pod) -> Duration {
-        let sent = pod.encode_to_vec();
         let start = Instant::now();
-        let pod = self.read(&sent);
+        let pod = compiled_pod(&self.cluster, pod);
         start.elapsed() + self.assume(&pod)
-    }
-
-    fn read(&self, sent: &[u8]) -> Pod {
-        let encoded = match <EncodedPod as Message>::decode(sent) {
-            Ok(encoded) => encoded,
-            Err(error) => unreachable!("the baseline's pods can be decoded: {error}"),
-        };
-        if let Ok(Some(known)) = self.cluster.recall_pod(&encoded, false) {
-            return known;
-        }
-        let pod = encoded.decode().map_err(|error| error.to_string());
-        let compile = |pod| self.cluster.compile_sent_pod(&pod, &encoded, false);
-        match pod.map(compile) {
-            Ok(Ok(pod)) => pod,
-            other => unreachable!("the baseline's pods are valid: {other:?}"),
-        }
     }
 
     /// Decides a pod with a new shape, which is timed, and assumes it.
