@@ -237,10 +237,10 @@ fn read(pod: impl Fn(usize) -> core_v1::Pod) {
     let cluster = Cluster::new();
     let sent: Vec<_> = (0..N_WARM_UP + N_COUNTED).map(|k| pod(k).encode_to_vec()).collect();
     let read = |bytes: &Vec<u8>| {
-        let encoded = <EncodedPod as Message>::decode(&**bytes).expect("it is a pod");
+        let encoded = EncodedPod::decode(&**bytes).expect("it is a pod");
         let known = cluster.recall_pod(&encoded, false).expect("its name is valid");
         let compile = || {
-            let pod = encoded.decode().expect("it is a pod");
+            let pod = encoded.to_pod().expect("it is a pod");
             cluster.compile_sent_pod(&pod, &encoded, false).expect("it is valid")
         };
         drop(black_box(known.unwrap_or_else(compile)));

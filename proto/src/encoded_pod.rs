@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::core_v1::Pod;
 
 /// A [`Pod`] by the encodings of its parts; on the wire and as JSON it is that pod. Whether the parts can be decoded is
-/// not known before [`EncodedPod::decode`].
+/// not known before [`EncodedPod::to_pod`].
 #[derive(Clone, Default)]
 pub struct EncodedPod {
     /// `metadata`, `spec` and `status`: the fields 1 to 3. A part that came more than once is one encoding after the
@@ -22,7 +22,7 @@ impl EncodedPod {
     ///
     /// # Errors
     /// If a part is no encoding of one.
-    pub fn decode(&self) -> Result<Pod, DecodeError> {
+    pub fn to_pod(&self) -> Result<Pod, DecodeError> {
         let [metadata, spec, status] = &self.parts;
         Ok(Pod {
             metadata: decoded(metadata, "metadata")?,
@@ -87,13 +87,13 @@ impl From<Pod> for EncodedPod {
 impl PartialEq for EncodedPod {
     fn eq(&self, other: &EncodedPod) -> bool {
         self.parts == other.parts
-            || self.decode().is_ok_and(|pod| other.decode().is_ok_and(|other| pod == other))
+            || self.to_pod().is_ok_and(|pod| other.to_pod().is_ok_and(|other| pod == other))
     }
 }
 
 impl std::fmt::Debug for EncodedPod {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.decode() {
+        match self.to_pod() {
             Ok(pod) => pod.fmt(f),
             Err(_) => f.debug_list().entries(self.numbered()).finish(),
         }
@@ -140,7 +140,7 @@ impl Serialize for EncodedPod {
     /// # Errors
     /// If the bytes are no pod.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.decode().map_err(serde::ser::Error::custom)?.serialize(serializer)
+        self.to_pod().map_err(serde::ser::Error::custom)?.serialize(serializer)
     }
 }
 
@@ -168,9 +168,9 @@ mod tests {
         let status = Some(PodStatus { phase: "Pending".to_owned(), ..PodStatus::default() });
         for pod in [Pod::default(), pod("a"), Pod { status, ..pod("b") }] {
             let encoded = EncodedPod::from(&pod);
-            assert_eq!(encoded.decode(), Ok(pod.clone()));
+            assert_eq!(encoded.to_pod(), Ok(pod.clone()));
             assert_eq!(encoded.encode_to_vec(), pod.encode_to_vec());
-            assert_eq!(<EncodedPod as Message>::decode(&*pod.encode_to_vec()), Ok(encoded.clone()));
+            assert_eq!(EncodedPod::decode(&*pod.encode_to_vec()), Ok(encoded.clone()));
             let json = serde_json::to_string(&pod).unwrap();
             assert_eq!(serde_json::to_string(&encoded).unwrap(), json);
             assert_eq!(serde_json::from_str::<EncodedPod>(&json).unwrap(), encoded);
@@ -190,17 +190,17 @@ mod tests {
         let bytes = [&first.encode_to_vec()[..], &unknown, &second.encode_to_vec()].concat();
         let merged = Pod::decode(&*bytes).unwrap();
         assert_eq!(merged.metadata.as_ref().unwrap().labels.len(), 1);
-        let encoded = <EncodedPod as Message>::decode(&*bytes).unwrap();
-        assert_eq!(encoded.decode(), Ok(merged));
+        let encoded = EncodedPod::decode(&*bytes).unwrap();
+        assert_eq!(encoded.to_pod(), Ok(merged));
     }
 
     #[test]
     fn bytes_that_are_no_pod_are_an_error() {
         for bytes in [&[0x0a][..], &[0x0a, 5, 1], &[0x08, 1], &[0x22, 9]] {
-            assert!(<EncodedPod as Message>::decode(bytes).is_err(), "{bytes:?}");
+            assert!(EncodedPod::decode(bytes).is_err(), "{bytes:?}");
         }
-        let garbled = <EncodedPod as Message>::decode(&[0x0a, 2, 0x0a, 9][..]).unwrap();
-        let error = garbled.decode().unwrap_err().to_string();
+        let garbled = EncodedPod::decode(&[0x0a, 2, 0x0a, 9][..]).unwrap();
+        let error = garbled.to_pod().unwrap_err().to_string();
         assert!(error.contains("ObjectMeta.name: Pod.metadata: "), "{error}");
         assert!(serde_json::to_string(&garbled).is_err());
         assert_eq!(garbled, garbled.clone());

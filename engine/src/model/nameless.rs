@@ -21,7 +21,8 @@ const MAX_KEY_BYTES: usize = 11;
 const NAME: u32 = 1;
 const UID: u32 = 5;
 
-/// The encoding of a pod without its name, its uid, and what kubectl repeats.
+/// The encoding of a pod without its name and its uid: of a decoded pod also without what kubectl repeats, and of one as
+/// it was sent with fields that nothing reads.
 #[derive(Debug)]
 pub(crate) struct Nameless {
     encoded: Vec<u8>,
@@ -218,7 +219,7 @@ mod tests {
         let encoded = |metadata: &[u8]| {
             let mut bytes = Vec::new();
             put_field_of(1, metadata, &mut bytes);
-            <EncodedPod as Message>::decode(&*bytes).unwrap()
+            EncodedPod::decode(&*bytes).unwrap()
         };
         let unknown = [0x9a, 0x06, 1, b'x', 0xa5, 0x06, 1, 2, 3, 4];
         let pod_of = |it| core_v1::Pod { metadata: Some(it), ..Default::default() };

@@ -231,7 +231,7 @@ impl FakeServer {
         let mut results = Vec::new();
         for entry in entries {
             for replica in 0..entry.replicas.max(1) {
-                let mut pod = entry.pod.as_ref().map(|pod| pod.decode().unwrap());
+                let mut pod = entry.pod.as_ref().map(|pod| pod.to_pod().unwrap());
                 if let (true, Some(metadata)) =
                     (entry.replicas > 1, pod.as_mut().and_then(|pod| pod.metadata.as_mut()))
                 {
@@ -392,7 +392,7 @@ impl PlacementService for FakeServer {
         request: Request<PlaceRequest>,
     ) -> Result<Response<PlaceResponse>, Status> {
         let PlaceRequest { pod, mode, .. } = request.into_inner();
-        let decision = Some(self.decide(pod.map(|pod| pod.decode().unwrap()), mode).await?);
+        let decision = Some(self.decide(pod.map(|pod| pod.to_pod().unwrap()), mode).await?);
         Ok(Response::new(PlaceResponse { decision, admission: None }))
     }
 

@@ -95,7 +95,7 @@ async fn answer(
 fn request(args: &FitArgs, entries: Vec<BatchEntry>) -> FitRequest {
     let pod = |BatchEntry { pod, replicas }: BatchEntry| FitPod {
         // It was encoded here.
-        pod: pod.and_then(|pod| pod.decode().ok()),
+        pod: pod.and_then(|pod| pod.to_pod().ok()),
         replicas,
         hint_node_name: String::new(),
     };

@@ -364,7 +364,7 @@ pub(crate) fn name_of(pod: &Pod) -> String {
 
 /// [`name_of`] the pod of an entry.
 pub(crate) fn name_of_entry(entry: &BatchEntry) -> String {
-    let pod = entry.pod.as_ref().and_then(|pod| pod.decode().ok());
+    let pod = entry.pod.as_ref().and_then(|pod| pod.to_pod().ok());
     pod.as_ref().map(name_of).unwrap_or_default()
 }
 

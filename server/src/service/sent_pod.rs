@@ -106,7 +106,7 @@ impl SentPod {
 }
 
 fn decode(encoded: &EncodedPod) -> Result<Box<core_v1::Pod>, CallError> {
-    encoded.decode().map(Box::new).map_err(|error| {
+    encoded.to_pod().map(Box::new).map_err(|error| {
         let text = error.to_string();
         let why = undecodable::of_decoder(&text, Some("pod"));
         why.unwrap_or_else(|| CallError::field("pod", text))

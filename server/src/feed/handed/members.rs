@@ -135,7 +135,7 @@ mod tests {
         let [BatchEntry { pod: Some(pod), replicas: 3 }] = &entries[..] else {
             panic!("{entries:?}")
         };
-        let metadata = pod.decode().unwrap().metadata.unwrap();
+        let metadata = pod.to_pod().unwrap().metadata.unwrap();
         assert_eq!((metadata.name.as_str(), metadata.uid.as_str()), ("load", "default/load"));
         let names: Vec<&str> = found.iter().map(|member| member.name.as_str()).collect();
         assert_eq!(names, ["default/load-0", "default/load-1", "default/load-2"]);

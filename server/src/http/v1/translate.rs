@@ -226,7 +226,7 @@ mod tests {
             let translated = read("/v1/place", form, query, body).unwrap();
             let place = PlaceRequest::decode(&*translated.message).unwrap();
             assert_eq!(place.mode(), PlaceMode::Assume, "{body}");
-            let pod = place.pod.unwrap().decode().unwrap();
+            let pod = place.pod.unwrap().to_pod().unwrap();
             assert_eq!(pod.metadata.unwrap().name, "p");
             assert_eq!(pod.spec.unwrap().priority, Some(7));
         }

@@ -261,7 +261,7 @@ impl Caller {
     /// Makes a named request at two replicas at once, again until one answers, and once more.
     async fn named(&mut self) -> Told {
         let entries = self.shared.pods(2);
-        let first = entries[0].pod.as_ref().unwrap().decode().unwrap();
+        let first = entries[0].pod.as_ref().unwrap().to_pod().unwrap();
         let name = format!("named-{}", first.metadata.unwrap().name);
         let invoked = self.shared.now();
         let mut is_answered = false;

@@ -54,7 +54,7 @@ impl Feeds {
 
     /// Binds a pod to a node.
     pub(crate) fn bind(&self, pod: u64, node: u32) {
-        let mut bound = entry(&format!("p{pod}"), 0).pod.unwrap().decode().unwrap();
+        let mut bound = entry(&format!("p{pod}"), 0).pod.unwrap().to_pod().unwrap();
         bound.spec.get_or_insert_default().node_name = format!("n{node}");
         let mut known = self.known.lock().unwrap();
         known.pods.insert(pod, bound.clone());
