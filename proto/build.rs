@@ -54,9 +54,10 @@ const BY_HAND: [(&str, &str); 4] = [
     (".k8s.io.apimachinery.pkg.util.intstr.IntOrString", "crate::IntOrString"),
 ];
 
-/// Fields that hold a pod as it was sent (`src/encoded_pod.rs`): those of the most frequent requests.
+/// Messages whose pod is kept as it was sent (`src/encoded_pod.rs`): those of the most frequent requests.
 const ENCODED_PODS: [&str; 2] = ["BatchEntry", "PlaceRequest"];
-/// What their type is called here; no `.proto` file has a message of this name.
+/// The type of a pod that is kept as it was sent: its name in the descriptors that prost compiles, which no `.proto` file has, and its path in
+/// Rust.
 const ENCODED_POD: (&str, &str) = (".berth.v1.EncodedPod", "crate::EncodedPod");
 
 /// Fields kept behind a pointer: large, rarely set fields, so that a volume or a container stays small.

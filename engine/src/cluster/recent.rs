@@ -13,9 +13,10 @@ use crate::recent::Recent;
 /// Pods of requests by their encodings without name and uid.
 #[derive(Debug, Default)]
 pub(crate) struct RecentPods {
+    /// Pods that came to the engine decoded, by what encoding them gives.
     decoded: Pods,
-    /// Those that were known by the encodings in which they came. They are apart from the others since a caller checks
-    /// these pods before they are compiled, and none whose like is known.
+    /// Pods that were sent to be placed, by the bytes that were sent. A caller checks such a pod before it is compiled, and
+    /// does not check one that is recalled: so no decoded pod, which nobody may have checked, is among them.
     sent: Pods,
 }
 
@@ -72,7 +73,7 @@ impl RecentPods {
             return self.compile(pod, keeps_object, model);
         };
         let compiled = match keeps_object {
-            // What is kept has no field that nothing reads.
+            // The object is kept as the decoded pod is encoded: without the fields that Berth does not know.
             true => compile(pod, &Nameless::of(pod), keeps_object, model)?,
             false => compile(pod, &nameless, keeps_object, model)?,
         };
@@ -237,7 +238,7 @@ mod tests {
         assert_eq!(error.field, "metadata.name");
     }
 
-    /// What was compiled unchecked is not recalled for a pod as it was sent.
+    /// A pod that was compiled decoded, and perhaps never checked, is not recalled for one that is sent.
     #[test]
     fn only_sent_pods_are_recalled() {
         let (model, recent) = (Model::new(), RecentPods::default());

@@ -94,7 +94,7 @@ async fn answer(
 
 fn request(args: &FitArgs, entries: Vec<BatchEntry>) -> FitRequest {
     let pod = |BatchEntry { pod, replicas }: BatchEntry| FitPod {
-        // It was encoded here.
+        // This process encoded the pod, so it can be decoded.
         pod: pod.and_then(|pod| pod.to_pod().ok()),
         replicas,
         hint_node_name: String::new(),

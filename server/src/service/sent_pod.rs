@@ -13,11 +13,11 @@ use crate::policy::Profiles;
 /// A pod that is to be placed, on its way from the request to the engine.
 #[derive(Debug)]
 pub(crate) enum SentPod {
-    /// As it was sent.
+    /// A pod as it was sent; whether its like is known has not been looked up.
     Encoded(EncodedPod),
-    /// One whose like is not known, with its encoding, or one that was changed.
+    /// A decoded pod: one whose like is not known, with its encoding, or one that was changed, without.
     Decoded(Box<core_v1::Pod>, Option<EncodedPod>),
-    /// One whose like was compiled before, and was small.
+    /// A compiled pod whose like came before and was small ([`cost::is_small`]), with its encoding.
     Known(engine::Pod, EncodedPod),
 }
 
@@ -79,7 +79,7 @@ impl SentPod {
     /// Compiles the pod, with its object if `keeps_object` is set, and finds its profile.
     ///
     /// # Errors
-    /// Those of [`convert::pod_to_place`], and a pod that cannot be decoded.
+    /// The pod cannot be decoded, or [`convert::pod_to_place`] refuses it.
     pub(crate) fn compile<'s>(
         mut self,
         cluster: &Cluster,

@@ -2,7 +2,7 @@
 
 use super::error::CallError;
 
-/// What the decoder's errors begin with.
+/// The beginning of each error text of prost's decoder.
 const BEGINNING: &str = "failed to decode Protobuf message: ";
 
 /// The error of a message, or of a part of it that is called `outer`. `None` for a text that is not the decoder's.
