@@ -22,7 +22,7 @@ mod zones;
 
 use std::sync::Arc;
 
-use crate::filter::{Filter, Scope};
+use crate::filter::Filter;
 use crate::plan::counted::Filtering;
 use crate::plugin::Plugin;
 use crate::rows::NodeRow;
@@ -107,9 +107,7 @@ impl<'p, 'a> Accountant<'p, 'a> {
                 Plugin::VolumeZone => zones::compare(plan, at),
                 Plugin::PodTopologySpread => spread::compare(plan, &self.spread, at),
                 Plugin::InterPodAffinity => affinity::compare(plan, &mut self.affinity, at),
-                Plugin::DynamicResources if filter.scope == Scope::Request => {
-                    devices::allocated(plan, at)
-                }
+                Plugin::DynamicResources if !filter.scope.is_row() => devices::allocated(plan, at),
                 Plugin::DynamicResources => devices::compare(plan, &mut self.device_holders, at),
                 Plugin::NodeDeclaredFeatures => names::features(plan, at),
                 // Plugins without a filter.

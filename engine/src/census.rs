@@ -6,6 +6,7 @@
 //! that has counted pods, later one for each changed row, never one for each pod of the cluster.
 
 mod affinity;
+pub(crate) mod class;
 pub(crate) mod demand;
 mod spread;
 pub(crate) mod subject;
@@ -55,6 +56,8 @@ pub(crate) struct Census {
     /// The counted demand, to detect another one.
     counted: Demand,
     lineage: u64,
+    /// How often another demand was counted, for which nothing was known.
+    n_anew: u64,
     /// The version of each shard and that of its nodes.
     versions: Vec<(u64, u64)>,
 }
@@ -108,6 +111,11 @@ impl Census {
     /// Whether the census has counts.
     pub(crate) fn is_taken(&self) -> bool {
         !self.tallies.is_empty()
+    }
+
+    /// How often another demand was counted: since the last time, counts have changed only of changed rows and of domains.
+    pub(crate) fn n_anew(&self) -> u64 {
+        self.n_anew
     }
 
     /// A copy for a fork of the counted snapshot.
@@ -261,6 +269,9 @@ impl Census {
     }
 
     fn count_anew(&mut self, demand: &Demand, snapshot: &Snapshot, shape: &ShapeFacts) {
+        let is_same_demand = self.is_taken() && self.counted.counts_as(demand);
+        let is_same_nodes = is_same_demand && self.has_nodes_of(snapshot);
+        self.n_anew += u64::from(!is_same_demand);
         self.counted = demand.clone();
         self.tallies.resize_with(demand.subjects.len(), Tally::default);
         for (tally, subject) in self.tallies.iter_mut().zip(&demand.subjects) {
@@ -272,13 +283,23 @@ impl Census {
             });
             tally.scale = Scale::of(weights);
         }
-        self.sums.clear();
-        for by in &demand.sums {
-            let by_row = &self.tallies[by.subject].by_row;
-            let mut sums = DomainSums::new(by, snapshot, shape);
-            sums.add_all(by_row);
-            self.sums.push(sums);
+        if is_same_nodes {
+            self.sums.iter_mut().for_each(DomainSums::clear);
+        } else {
+            self.sums.clear();
+            let sums = demand.sums.iter().map(|by| DomainSums::new(by, snapshot, shape));
+            self.sums.extend(sums);
         }
+        for (sums, by) in self.sums.iter_mut().zip(&demand.sums) {
+            sums.add_all(&self.tallies[by.subject].by_row);
+        }
+    }
+
+    /// Whether the snapshot has the nodes that were counted last.
+    fn has_nodes_of(&self, snapshot: &Snapshot) -> bool {
+        let counted = self.versions.iter().map(|(_, nodes_version)| *nodes_version);
+        self.lineage == snapshot.lineage
+            && counted.eq(snapshot.shards.iter().map(|shard| shard.nodes.version))
     }
 
     /// Whether any pod was weighed for a sum's subject, even with weight 0 (S-IS-4).

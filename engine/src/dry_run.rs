@@ -209,7 +209,7 @@ impl DryRun<'_, '_> {
         let plan = self.runs.plan;
         let is_it = |planned: &&&Filter| {
             planned.plugin == filter.plugin
-                && planned.scope == filter.scope
+                && planned.scope.is_row() == filter.scope.is_row()
                 && planned.is_fence() == filter.is_fence()
         };
         let filter = plan.filters().iter().find(is_it)?;

@@ -24,6 +24,7 @@ mod volume_zone;
 
 use smallvec::SmallVec;
 
+use crate::census::class::Class;
 use crate::model::intern::Interner;
 use crate::plugin::{Plugin, StatusCode};
 use crate::prepared::Prepared;
@@ -48,12 +49,24 @@ pub(crate) struct Filter {
 }
 
 /// State that the verdict on a row depends on.
-#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+#[derive(Copy, Clone, Debug)]
 pub(crate) enum Scope {
     /// The row and the pod's shape: the verdict may be remembered until the row changes.
     Row,
     /// Other rows, other objects or the pod's identity: the filter runs in every attempt.
     Request,
+    /// Counts of other pods: the filter runs in every attempt, and its verdict is the same for all rows of a class.
+    Counts(ClassFilter),
+}
+
+/// Whether the rows of a class pass a filter.
+pub(crate) type ClassFilter = fn(&Prepared<'_>, &Class<'_>) -> bool;
+
+impl Scope {
+    /// Whether a verdict may be remembered until the row changes.
+    pub(crate) fn is_row(self) -> bool {
+        matches!(self, Scope::Row)
+    }
 }
 
 /// Facts of a node's own pods that a filter's verdict on that node depends on.

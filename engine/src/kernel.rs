@@ -20,7 +20,7 @@ pub(crate) use allocation::{AllocationInput, ResourceInput};
 pub(crate) use balance::{BalanceInput, balance_of, balance_score};
 pub(crate) use dispatch::Kernels;
 pub(crate) use fit::{FitInput, NativeColumns};
-pub(crate) use normalize::{FEW_DOMAINS, few_domains};
+pub(crate) use normalize::{FEW_DOMAINS, few_domains, round_cost};
 pub(crate) use tie::TieKey;
 
 /// Allocatable amounts below this are exact in every double expression of the kernels: 16 TiB, or 17 billion CPUs.

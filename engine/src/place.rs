@@ -2,6 +2,7 @@
 
 pub(crate) mod basis;
 pub(crate) mod decision;
+mod classes;
 mod evaluation;
 pub(crate) mod explain;
 pub(crate) mod memo;
@@ -97,6 +98,17 @@ fn choose(
         plan.check_scoring()?;
         let n_feasible = evaluation.n_feasible();
         return Ok(best(plan, evaluation.rank_rows(plan), n_feasible, tie_break));
+    }
+    if plan.is_by_class() && evaluation.n_feasible() > 1 && !plan.devices().has_failed() {
+        let plan = &plan.scoring(evaluation);
+        if let Some(passing) = evaluation.passing_classes(plan) {
+            if passing.n_rows() <= 1 {
+                return Ok(evaluation.first_passing(&passing).and_then(|row| only(plan, row)));
+            }
+            plan.check_scoring()?;
+            let n_feasible = passing.n_rows();
+            return Ok(best(plan, evaluation.rank_by_class(plan, &passing), n_feasible, tie_break));
+        }
     }
     let Some(feasible) = evaluation.feasible(plan)? else { return Ok(None) };
     if feasible.len() == 1 {

@@ -24,7 +24,7 @@ use crate::plugin::Plugin;
 use crate::prepared::Prepared;
 use crate::rows::{NodeRow, RowSet};
 use crate::score::normalize::Normalize;
-use crate::score::{Raw, Score, ScoreCluster};
+use crate::score::{Raw, Score, ScoreClasses, ScoreCluster};
 use crate::snapshot::Snapshot;
 use crate::snapshot::bindings::Bindings;
 use crate::snapshot::shard::Shard;
@@ -37,8 +37,9 @@ pub(crate) struct Plan<'a> {
     prepared: Prepared<'a>,
     /// The check for fences and the policy's filters in their order, as far as they can refuse something.
     filters: SmallVec<[&'static Filter; 8]>,
-    /// Whether any of the filters runs in every attempt.
+    /// Whether any of the filters runs in every attempt; whether all of these read counts only.
     has_request_filters: bool,
+    filters_by_class: bool,
     /// Scores that contribute and are not normalized, with their weights.
     plain_scores: SmallVec<[(&'static Score, i32); 4]>,
     /// Scores that are normalized over the feasible nodes, with their weights.
@@ -54,6 +55,7 @@ pub(crate) struct Plan<'a> {
 pub(crate) struct ClusterScore {
     pub(crate) plugin: Plugin,
     pub(crate) score: ScoreCluster,
+    pub(crate) by_class: Option<ScoreClasses>,
     pub(crate) normalize: Normalize,
 }
 
@@ -70,7 +72,8 @@ impl<'a> Plan<'a> {
         let filters = std::iter::once(&FENCE).chain(of_policy);
         let filters: SmallVec<[&'static Filter; 8]> =
             filters.filter(|filter| (filter.applies)(&prepared)).collect();
-        let has_request_filters = filters.iter().any(|filter| filter.scope == Scope::Request);
+        let has_request_filters = filters.iter().any(|filter| !filter.scope.is_row());
+        let filters_by_class = filters.iter().all(|filter| !matches!(filter.scope, Scope::Request));
         let (mut plain_scores, mut normalized_scores) = (SmallVec::new(), SmallVec::new());
         let mut cluster_scores = SmallVec::new();
         for (plugin, weight) in &spec.score {
@@ -78,13 +81,14 @@ impl<'a> Plan<'a> {
             let Some(score) = scores.find(|score| (score.applies)(&prepared)) else { continue };
             // The policy bounds the sum of weights far below 2³¹.
             let weight = *weight as i32;
-            match (score.raw, score.normalize) {
-                (Raw::ByRow(_), Normalize::No) => plain_scores.push((score, weight)),
-                (Raw::ByRow(_), _) => normalized_scores.push((score, weight)),
-                (Raw::ByCluster(score_cluster), normalize) => {
-                    let plugin = score.plugin;
-                    let score = ClusterScore { plugin, score: score_cluster, normalize };
-                    cluster_scores.push((score, weight));
+            let Score { plugin, normalize, .. } = *score;
+            let of_cluster = |score, by_class| ClusterScore { plugin, score, by_class, normalize };
+            match (score.raw, normalize) {
+                (Raw::Row(_), Normalize::No) => plain_scores.push((score, weight)),
+                (Raw::Row(_), _) => normalized_scores.push((score, weight)),
+                (Raw::Cluster(all), _) => cluster_scores.push((of_cluster(all, None), weight)),
+                (Raw::Counts(all, by_class), _) => {
+                    cluster_scores.push((of_cluster(all, Some(by_class)), weight));
                 }
             }
         }
@@ -92,6 +96,7 @@ impl<'a> Plan<'a> {
             prepared,
             filters,
             has_request_filters,
+            filters_by_class,
             plain_scores,
             normalized_scores,
             cluster_scores,
@@ -117,12 +122,19 @@ impl<'a> Plan<'a> {
 
     /// The filters whose verdicts are valid until a row changes; they need no counts.
     pub(crate) fn row_filters(&self) -> impl Iterator<Item = &'static Filter> + '_ {
-        self.filters.iter().copied().filter(|filter| filter.scope == Scope::Row)
+        self.filters.iter().copied().filter(|filter| filter.scope.is_row())
     }
 
     /// Whether all verdicts and scores of a row are valid until the row changes.
     pub(crate) fn is_by_row(&self) -> bool {
         !self.has_request_filters && self.cluster_scores.is_empty() && self.promised.is_empty()
+    }
+
+    /// Whether, besides rows by themselves, only counts are read, so that all rows of a class get one verdict and one score.
+    pub(crate) fn is_by_class(&self) -> bool {
+        self.filters_by_class
+            && self.cluster_scores.iter().all(|(score, _)| score.by_class.is_some())
+            && self.promised.is_empty()
     }
 
     pub(crate) fn cluster_scores(&self) -> &[(ClusterScore, i32)] {

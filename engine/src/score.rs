@@ -21,6 +21,9 @@ mod taint_toleration;
 pub(crate) mod utilization;
 pub(crate) mod volume_binding;
 
+use smallvec::SmallVec;
+
+use crate::census::class::Class;
 use crate::model::intern::Symbol;
 use crate::plugin::Plugin;
 use crate::prepared::Prepared;
@@ -41,9 +44,11 @@ pub(crate) struct Score {
 #[derive(Copy, Clone)]
 pub(crate) enum Raw {
     /// The row and the pod's shape: the scores are valid until the row changes.
-    ByRow(ScoreRows),
+    Row(ScoreRows),
     /// All feasible rows together, or other pods: the scores are computed in every attempt.
-    ByCluster(ScoreCluster),
+    Cluster(ScoreCluster),
+    /// Counts of other pods, by row or by class: the scores are computed in every attempt.
+    Counts(ScoreCluster, ScoreClasses),
 }
 
 /// Adds `weight` times the raw score of every row of the set; other rows may get any value. Returns whether any score
@@ -52,6 +57,13 @@ pub(crate) type ScoreRows = fn(&Prepared<'_>, &Shard, &RowSet, &mut [i32; ROWS],
 
 /// Scores the feasible rows of every shard, in the shards' order; `None` where PreScore turns out to return `Skip`.
 pub(crate) type ScoreCluster = fn(&Prepared<'_>, &[RowSet]) -> Option<ClusterScores>;
+
+/// Scores the classes that have the feasible rows, in their order: `None` for a class that is not normalized and scores 0
+/// (S-TS-8). No scores where PreScore turns out to return `Skip`.
+pub(crate) type ScoreClasses = fn(&Prepared<'_>, &[Class<'_>]) -> Option<ClassScores>;
+
+/// Raw scores of classes.
+pub(crate) type ClassScores = SmallVec<[Option<i32>; 32]>;
 
 /// Raw scores by row, or by what they follow from.
 #[derive(Clone, Debug)]
@@ -82,8 +94,8 @@ impl Score {
         weight: i32,
     ) -> bool {
         match self.raw {
-            Raw::ByRow(add) => add(prepared, shard, rows, scores, weight),
-            Raw::ByCluster(_) => false,
+            Raw::Row(add) => add(prepared, shard, rows, scores, weight),
+            Raw::Cluster(_) | Raw::Counts(..) => false,
         }
     }
 }

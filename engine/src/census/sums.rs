@@ -97,6 +97,13 @@ impl DomainSums {
         sums
     }
 
+    /// Sets all sums to 0.
+    pub(super) fn clear(&mut self) {
+        self.by_domain.fill(0);
+        self.total = 0;
+        self.is_settled = false;
+    }
+
     /// Adds the weights of all rows.
     pub(super) fn add_all(&mut self, weights: &[i32]) {
         for (row, weight) in weights.iter().enumerate().filter(|(_, weight)| **weight != 0) {

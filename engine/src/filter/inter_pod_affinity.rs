@@ -3,6 +3,7 @@
 
 use super::reason::Reason;
 use super::{Account, Filter, NodePods, PreFilterFailure, ReasonCounts, Refusal, Scope};
+use crate::census::class::Class;
 use crate::plugin::Plugin;
 use crate::prepared::Prepared;
 use crate::rows::RowSet;
@@ -11,7 +12,7 @@ use crate::snapshot::shard::Shard;
 
 pub(crate) const FILTER: Filter = Filter {
     plugin: Plugin::InterPodAffinity,
-    scope: Scope::Request,
+    scope: Scope::Counts(passes),
     reads: NodePods::Affinity,
     pre_filter,
     applies,
@@ -36,6 +37,25 @@ fn applies(prepared: &Prepared<'_>) -> bool {
         || !demand.blockers.is_empty()
 }
 
+/// Whether the nodes of a class satisfy the pod's affinity and anti-affinity, and that of the pods on nodes.
+fn passes(prepared: &Prepared<'_>, class: &Class<'_>) -> bool {
+    let (demand, census) = (prepared.demand(), prepared.census());
+    let is_first = may_be_first(prepared);
+    let is_near = |sum: &usize| match census.of_class(*sum, class) {
+        None => false,
+        Some(n_pods) => is_first || n_pods > 0,
+    };
+    let is_occupied = |sum: &usize| census.of_class(*sum, class).is_some_and(|n_pods| n_pods > 0);
+    demand.affinity.sums.iter().all(is_near)
+        && !demand.anti_affinity.iter().chain(&demand.blockers).any(is_occupied)
+}
+
+/// Whether the pod may be the first of its group (S-IPA-7).
+fn may_be_first(prepared: &Prepared<'_>) -> bool {
+    let (affinity, census) = (&prepared.demand().affinity, prepared.census());
+    affinity.matches_itself && affinity.sums.iter().all(|sum| census.sum(*sum).total() == 0)
+}
+
 /// Clears rows. Cost: for each topology key one step for each of its values in the shard, or for each row.
 fn run(prepared: &Prepared<'_>, shard: &Shard, rows: &mut RowSet) {
     rows.intersect(&near(prepared, shard, rows));
@@ -48,7 +68,7 @@ fn run(prepared: &Prepared<'_>, shard: &Shard, rows: &mut RowSet) {
 fn near(prepared: &Prepared<'_>, shard: &Shard, rows: &RowSet) -> RowSet {
     let (affinity, census) = (&prepared.demand().affinity, prepared.census());
     let sums = || affinity.sums.iter().map(|sum| census.sum(*sum));
-    if affinity.matches_itself && sums().all(|sum| sum.total() == 0) {
+    if may_be_first(prepared) {
         let keys: Vec<_> = sums().map(|sum| sum.key()).collect();
         let mut keyed = with_keys(&shard.nodes, keys.iter());
         keyed.intersect(rows);

@@ -3,6 +3,7 @@
 
 use super::reason::Reason;
 use super::{Account, Filter, NodePods, PreFilterFailure, ReasonCounts, Refusal, Scope};
+use crate::census::class::Class;
 use crate::census::demand::HardConstraint;
 use crate::plugin::Plugin;
 use crate::prepared::Prepared;
@@ -11,7 +12,7 @@ use crate::snapshot::shard::Shard;
 
 pub(crate) const FILTER: Filter = Filter {
     plugin: Plugin::PodTopologySpread,
-    scope: Scope::Request,
+    scope: Scope::Counts(passes),
     reads: NodePods::SpreadCounts,
     pre_filter,
     applies: |prepared| !prepared.demand().hard.is_empty(),
@@ -34,6 +35,14 @@ fn run(prepared: &Prepared<'_>, shard: &Shard, rows: &mut RowSet) {
         let (_, passing) = judge(prepared, constraint, shard, rows);
         *rows = passing;
     }
+}
+
+/// Whether for each constraint the nodes of a class have its key and stay within the skew (S-PTS-7).
+fn passes(prepared: &Prepared<'_>, class: &Class<'_>) -> bool {
+    prepared.demand().hard.iter().all(|constraint| {
+        let of_domain = prepared.census().of_class(constraint.sum, class);
+        of_domain.is_some_and(|sum| sum <= highest_count(prepared, constraint))
+    })
 }
 
 /// The rows with a constraint's key, and those of them where one more pod stays within the skew (S-PTS-7).

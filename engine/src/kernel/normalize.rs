@@ -83,11 +83,17 @@ pub(super) fn add_by_domain<T: Copy + AddAssign>(
 /// Each cost rounded half away from zero; costs lie in 0..2³¹.
 #[inline(always)]
 pub(super) fn round_costs(costs: &[f64; ROWS]) -> [i32; ROWS] {
-    /// The largest double below ½: added to anything below a half it stays below one, added to a half it rounds to one.
-    const BELOW_HALF: f64 = 0.5 - f64::EPSILON / 4.0;
     let mut rounded = [0; ROWS];
     for row in 0..ROWS {
-        rounded[row] = exact_i32((costs[row] + BELOW_HALF).floor());
+        rounded[row] = round_cost(costs[row]);
     }
     rounded
+}
+
+/// A cost rounded half away from zero; it lies in 0..2³¹.
+#[inline(always)]
+pub(crate) fn round_cost(cost: f64) -> i32 {
+    /// The largest double below ½: added to anything below a half it stays below one, added to a half it rounds to one.
+    const BELOW_HALF: f64 = 0.5 - f64::EPSILON / 4.0;
+    exact_i32((cost + BELOW_HALF).floor())
 }

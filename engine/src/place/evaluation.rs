@@ -4,11 +4,14 @@
 //! Evaluating again works only on changed shards. For the others it reads one version and one total of each, which lie
 //! side by side; a shard is ranked again only when it or the highest raw score changes.
 
+mod by_class;
+
 use std::borrow::Cow;
 
 use rayon::prelude::*;
 use smallvec::SmallVec;
 
+use super::classes::Classes;
 use super::normalized::Normalized;
 use super::promised::refused_with_promised;
 use super::ranking::{Feasible, Ranking};
@@ -50,8 +53,11 @@ pub(crate) struct Evaluation {
     maxima: Maxima,
     /// The best rows of the last ranking.
     best: Ranking,
-    /// Whether that was shard by shard.
+    /// Whether there was one; whether it was shard by shard.
+    is_ranked: bool,
     is_by_shard: bool,
+    /// The feasible rows by class.
+    classes: Classes,
 }
 
 impl AsMut<Census> for Evaluation {
@@ -124,6 +130,7 @@ impl Evaluation {
         self.unscored.clear();
         self.unranked.clear();
         self.best = Ranking::default();
+        self.classes.forget();
     }
 
     /// An evaluation of nothing, like the default one, in the memory of this one.
@@ -154,7 +161,9 @@ impl Evaluation {
             maxima: self.maxima.clone(),
             // The fork's best rows soon differ from those that the hashes are cached of.
             best: Ranking::default(),
+            is_ranked: false,
             is_by_shard: false,
+            classes: Classes::default(),
         }
     }
 
@@ -269,9 +278,9 @@ impl Evaluation {
     fn rank_by_shard(&mut self, plan: &Plan<'_>) {
         let maxima = self.raw_maxima(plan.normalized_scores().len());
         let is_by_shard = std::mem::replace(&mut self.is_by_shard, true);
+        self.classes.forget();
         if std::mem::replace(&mut self.maxima, maxima.clone()) != maxima || !is_by_shard {
-            self.shards.iter_mut().for_each(|shard| shard.unranked = RowSet::FULL);
-            self.unranked = ShardSet::all(self.shards.len());
+            self.unrank_all();
         }
         self.best.resize(self.shards.len());
         for index in self.unranked.iter() {
@@ -282,6 +291,11 @@ impl Evaluation {
         }
         self.unranked.clear();
         self.best.settle();
+    }
+
+    fn unrank_all(&mut self) {
+        self.shards.iter_mut().for_each(|shard| shard.unranked = RowSet::FULL);
+        self.unranked = ShardSet::all(self.shards.len());
     }
 
     /// The highest raw scores over all feasible rows, where those of a shard are read again only if it changed.
@@ -323,9 +337,16 @@ impl Evaluation {
 
     /// Ranks where scores depend on other rows: every total is computed again.
     fn rank_together(&mut self, plan: &Scoring<'_, '_>, feasible: &Feasible) {
-        let kernels = plan.kernels;
-        let shards = &plan.snapshot().shards;
         let mut best = std::mem::take(&mut self.best);
+        self.rank_into(&mut best, plan, feasible);
+        self.best = best;
+        self.is_ranked = true;
+        self.classes.forget_ranking();
+        self.is_by_shard = false;
+    }
+
+    fn rank_into(&self, best: &mut Ranking, plan: &Scoring<'_, '_>, feasible: &Feasible) {
+        let (kernels, shards) = (plan.kernels, &plan.snapshot().shards);
         best.clear(shards.len());
         self.add_up(plan, feasible, |shard, rows, totals, constant| {
             let highest = kernels.max_of(totals, rows);
@@ -333,8 +354,6 @@ impl Evaluation {
             best.set(&shards[shard], highest + constant, rows);
         });
         best.settle();
-        self.best = best;
-        self.is_by_shard = false;
     }
 
     fn add_up(
@@ -353,9 +372,7 @@ impl Evaluation {
         let mut maxima: Maxima = SmallVec::from_elem(0, plan.normalized_scores().len());
         for (evaluation, rows) in self.shards.iter().zip(feasible.by_shard()) {
             for (max, raw) in maxima.iter_mut().zip(&evaluation.raw) {
-                if let Some(column) = &raw.column {
-                    *max = (*max).max(kernels.max_of(column, rows));
-                }
+                *max = (*max).max(raw.max_of(kernels, rows));
             }
         }
         let scores: SmallVec<[Normalized<'_>; 2]> = plan

@@ -101,10 +101,11 @@ impl Remembered for Evaluation {
         Evaluation::emptied(self)
     }
 
-    /// For each shard one, and one more for each counted subject and each of its sums.
+    /// For each shard one, one more for its classes, and one for each counted subject and each of its sums.
     fn size(plan: &Plan<'_>) -> usize {
-        let demand = plan.demand();
-        plan.snapshot().shards.len() * (1 + demand.subjects.len() + demand.sums.len())
+        let (demand, has_classes) = (plan.demand(), plan.is_by_class() && !plan.is_by_row());
+        let n_counted = demand.subjects.len() + demand.sums.len();
+        plan.snapshot().shards.len() * (1 + usize::from(has_classes) + n_counted)
     }
 }
 

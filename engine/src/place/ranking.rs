@@ -94,11 +94,14 @@ impl Ranking {
     /// Sets the highest total of a shard and the rows that have it; `i32::MIN` if there are none.
     pub(crate) fn set(&mut self, shard: &Shard, total: i32, rows: RowSet) {
         let index = shard.index;
-        (self.totals[index], self.rows[index]) = (total, rows);
         // A row may hold another node by now.
-        if std::mem::replace(&mut self.nodes_versions[index], shard.nodes.version)
-            != shard.nodes.version
-        {
+        let version = shard.nodes.version;
+        let is_same_nodes = std::mem::replace(&mut self.nodes_versions[index], version) == version;
+        if is_same_nodes && self.of_shard(index) == (total, rows) {
+            return;
+        }
+        (self.totals[index], self.rows[index]) = (total, rows);
+        if !is_same_nodes {
             self.ties.disturb();
         }
         self.changed.insert(index);

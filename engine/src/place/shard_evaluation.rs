@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use smallvec::SmallVec;
 
-use crate::filter::Scope;
+use crate::kernel::Kernels;
 use crate::plan::Plan;
 use crate::plan::counted::Filtering;
 use crate::rows::{FEW, ROWS, RowSet};
@@ -113,10 +113,7 @@ impl ShardEvaluation {
             if score.add_rows(plan, shard, rows, &mut scratch, 1) {
                 raw.take(rows, &mut scratch);
             }
-            raw.max = match &raw.column {
-                Some(column) => plan.kernels.max_of(column, &self.feasible).max(0),
-                None => 0,
-            };
+            raw.max = raw.max_of(plan.kernels, &self.feasible);
         }
     }
 
@@ -133,30 +130,23 @@ impl ShardEvaluation {
         if self.n_feasible == 0 {
             return (i32::MIN, RowSet::EMPTY);
         }
-        let (mut best, others) = (known.0, known.1.without(&changed));
-        if changed.len() >= FEW || others.is_empty() {
-            return rank(plan, &self.feasible, plain, &self.raw, maxima);
+        let known = (known.0, known.1.without(&changed));
+        let totals = Totals { plan, plain, raw: &self.raw, maxima };
+        if changed.len() >= FEW || known.1.is_empty() {
+            return totals.of_shard().best(&self.feasible);
         }
-        let mut rows = others;
-        for row in changed.iter().filter(|row| self.feasible.contains(*row)) {
-            let total = plain[row] + normalized(plan, row, &self.raw, maxima);
-            if total > best {
-                (best, rows) = (total, RowSet::EMPTY);
-            }
-            if total == best {
-                rows.insert(row);
-            }
-        }
-        debug_assert_eq!(
-            (best, rows),
-            rank(plan, &self.feasible, plain, &self.raw, maxima),
-            "ranked row by row and as a whole"
-        );
-        (best, rows)
+        let mut came = self.feasible;
+        came.intersect(&changed);
+        totals.best_again(known, &came, &self.feasible)
     }
 }
 
 impl RawScores {
+    /// The highest score of some rows; no score is below 0.
+    pub(super) fn max_of(&self, kernels: Kernels, rows: &RowSet) -> i32 {
+        self.column.as_ref().map_or(0, |column| kernels.max_of(column, rows).max(0))
+    }
+
     /// Clears the scores of some rows.
     fn clear(&mut self, rows: &RowSet) {
         if let Some(column) = &mut self.column {
@@ -176,19 +166,69 @@ impl RawScores {
     }
 }
 
-/// The highest total under the given maxima, and the rows that have it.
-fn rank(
-    plan: &Plan<'_>,
-    rows: &RowSet,
-    plain: &[i32; ROWS],
-    raw: &[RawScores],
-    maxima: &Maxima,
-) -> (i32, RowSet) {
-    let mut totals = Cow::Borrowed(plain);
-    let constant = add_raw(plan, &mut totals, raw, maxima);
-    let best = plan.kernels.max_of(&totals, rows);
-    let rows = plan.kernels.rows_equal(&totals, rows, best);
-    (best + constant, rows)
+/// The totals of a shard's rows under given maxima.
+#[derive(Copy, Clone)]
+pub(super) struct Totals<'s, 'p, 'a> {
+    pub(super) plan: &'p Plan<'a>,
+    pub(super) plain: &'s [i32; ROWS],
+    pub(super) raw: &'s [RawScores],
+    pub(super) maxima: &'s Maxima,
+}
+
+/// The totals of all rows of a shard; those of rows without a place among the highest raw scores are undefined.
+pub(super) struct ShardTotals<'s> {
+    of_rows: Cow<'s, [i32; ROWS]>,
+    /// To be added to each of them.
+    constant: i32,
+    kernels: Kernels,
+}
+
+impl<'s> Totals<'s, '_, '_> {
+    /// Computes all of them.
+    pub(super) fn of_shard(&self) -> ShardTotals<'s> {
+        let mut of_rows = Cow::Borrowed(self.plain);
+        let constant = add_raw(self.plan, &mut of_rows, self.raw, self.maxima);
+        ShardTotals { of_rows, constant, kernels: self.plan.kernels }
+    }
+
+    /// The highest total of some rows, and the rows that have it; `known` is what it was before some rows changed, without
+    /// these but for at least one row, and `came` are those of them that are among the rows now.
+    pub(super) fn best_again(
+        &self,
+        known: (i32, RowSet),
+        came: &RowSet,
+        rows: &RowSet,
+    ) -> (i32, RowSet) {
+        let (mut highest, mut best) = known;
+        for row in came.iter() {
+            let total = self.plain[row] + normalized(self.plan, row, self.raw, self.maxima);
+            if total > highest {
+                (highest, best) = (total, RowSet::EMPTY);
+            }
+            if total == highest {
+                best.insert(row);
+            }
+        }
+        debug_assert!(
+            !self.are_defined(rows) || (highest, best) == self.of_shard().best(rows),
+            "row by row and as a whole"
+        );
+        (highest, best)
+    }
+
+    /// Whether no raw score of the rows is above the highest one.
+    fn are_defined(&self, rows: &RowSet) -> bool {
+        let mut raw = self.raw.iter().zip(self.maxima);
+        raw.all(|(raw, max)| raw.max_of(self.plan.kernels, rows) <= *max)
+    }
+}
+
+impl ShardTotals<'_> {
+    /// The highest total of some rows, at least one, and the rows that have it.
+    pub(super) fn best(&self, rows: &RowSet) -> (i32, RowSet) {
+        let highest = self.kernels.max_of(&self.of_rows, rows);
+        (highest + self.constant, self.kernels.rows_equal(&self.of_rows, rows, highest))
+    }
 }
 
 /// The weighted raw scores of one row under the given maxima.
@@ -214,8 +254,8 @@ pub(super) fn add_raw(
         let extent = Extent { lowest: 0, highest: i64::from(*max) };
         let weighted = |raw: i32| weight * score.normalize.apply(i64::from(raw), extent) as i32;
         match &raw.column {
-            None => constant += weighted(0),
-            Some(column) => add_weighted(totals.to_mut(), column, *max, weighted),
+            Some(column) if *max > 0 => add_weighted(totals.to_mut(), column, *max, weighted),
+            _ => constant += weighted(0),
         }
     }
     constant
@@ -230,8 +270,9 @@ fn add_weighted(
 ) {
     const TABLE: usize = 64;
     if (max as usize) < TABLE {
-        let table: [i32; TABLE] = std::array::from_fn(|raw| weighted((raw as i32).min(max)));
-        // Rows that are not feasible may hold any value from 0 on.
+        let mut table = [weighted(max); TABLE];
+        table.iter_mut().zip(0..max).for_each(|(score, raw)| *score = weighted(raw));
+        // Other rows than those that the highest score is of may hold any value from 0 on.
         for (total, raw) in totals.iter_mut().zip(column) {
             *total += table[*raw as usize % TABLE];
         }
@@ -261,7 +302,7 @@ fn passing_row(plan: &Plan<'_>, shard: &Shard, candidates: RowSet) -> RowSet {
 
 /// The rows among `rows` that pass the filters that run in every attempt.
 pub(super) fn passing_request(plan: &Filtering<'_, '_>, shard: &Shard, mut rows: RowSet) -> RowSet {
-    for filter in plan.filters().iter().filter(|filter| filter.scope == Scope::Request) {
+    for filter in plan.filters().iter().filter(|filter| !filter.scope.is_row()) {
         if rows.is_empty() {
             break;
         }

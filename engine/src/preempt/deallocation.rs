@@ -36,7 +36,7 @@ pub(super) fn of(plan: &Filtering<'_, '_>, is_refused: bool) -> (&'static str, G
 
 /// The claims that the pod names and that alone kept it from a node (S-DRA-25).
 fn kept_away<'a>(plan: &Filtering<'_, 'a>, found: &Found<'a>) -> Vec<&'a ResourceClaim> {
-    let is_check = |plugin, scope| plugin == Plugin::DynamicResources && scope == Scope::Request;
+    let is_check = |plugin, scope: Scope| plugin == Plugin::DynamicResources && !scope.is_row();
     let allocated: Vec<&'a ResourceClaim> = found.claims.named_allocated().collect();
     let mut claims = Vec::new();
     for shard in &plan.snapshot().shards {

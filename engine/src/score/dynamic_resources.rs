@@ -10,7 +10,7 @@ use crate::snapshot::shard::Shard;
 pub(crate) const SCORE: Score = Score {
     plugin: Plugin::DynamicResources,
     applies: |prepared| prepared.devices().found().is_some(),
-    raw: Raw::ByRow(add),
+    raw: Raw::Row(add),
     normalize: Normalize::Default,
 };
 

@@ -11,7 +11,7 @@ use crate::snapshot::shard::Shard;
 pub(crate) const SCORE: Score = Score {
     plugin: Plugin::ImageLocality,
     applies: |_| true,
-    raw: Raw::ByRow(add),
+    raw: Raw::Row(add),
     normalize: Normalize::No,
 };
 

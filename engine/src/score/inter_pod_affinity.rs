@@ -2,7 +2,8 @@
 //! Rules: S-IS-1 to S-IS-6. Reads: `Census`.
 
 use super::normalize::Normalize;
-use super::{ClusterScores, Columns, Raw, Score};
+use super::{ClassScores, ClusterScores, Columns, Raw, Score};
+use crate::census::class::Class;
 use crate::census::sums::DomainSums;
 use crate::kernel::{FEW_DOMAINS, few_domains};
 use crate::plugin::Plugin;
@@ -12,7 +13,7 @@ use crate::rows::{ROWS, RowSet};
 pub(crate) const SCORE: Score = Score {
     plugin: Plugin::InterPodAffinity,
     applies: |prepared| !prepared.demand().preferences.is_empty(),
-    raw: Raw::ByCluster(score),
+    raw: Raw::Counts(score, score_classes),
     normalize: Normalize::Range,
 };
 
@@ -22,9 +23,7 @@ pub(crate) const SCORE: Score = Score {
 fn score(prepared: &Prepared<'_>, feasible: &[RowSet]) -> Option<ClusterScores> {
     let preferences = &prepared.demand().preferences;
     let census = prepared.census();
-    let has_any =
-        |sum: &usize| census.sum(*sum).is_any() || census.has_any(*sum, prepared.snapshot());
-    if !preferences.iter().any(has_any) {
+    if !is_any_weighed(prepared) {
         return None;
     }
     // A sum beyond 32 bits would need more than ten million pods with a preference each.
@@ -67,4 +66,27 @@ fn score(prepared: &Prepared<'_>, feasible: &[RowSet]) -> Option<ClusterScores> 
         }
     }
     Some(ClusterScores { columns: Columns::ByRow(columns), normalized: None })
+}
+
+/// The same for classes: where no pod has a weight, all are 0, which is normalized to 0. Cost: one step for each class
+/// and key.
+fn score_classes(prepared: &Prepared<'_>, classes: &[Class<'_>]) -> Option<ClassScores> {
+    let (preferences, census) = (&prepared.demand().preferences, prepared.census());
+    let weight = |class: &Class<'_>| -> i32 {
+        let weights = preferences.iter().filter_map(|sum| census.of_class(*sum, class));
+        weights.map(|weight| weight as i32).sum()
+    };
+    let mut scores = ClassScores::new();
+    classes.iter().for_each(|class| scores.push(Some(weight(class))));
+    Some(scores)
+}
+
+/// Whether any pod has a weight, even 0 (S-IS-4).
+fn is_any_weighed(prepared: &Prepared<'_>) -> bool {
+    let census = prepared.census();
+    prepared
+        .demand()
+        .preferences
+        .iter()
+        .any(|sum| census.sum(*sum).is_any() || census.has_any(*sum, prepared.snapshot()))
 }

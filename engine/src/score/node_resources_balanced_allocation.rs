@@ -15,7 +15,7 @@ use crate::snapshot::shard::Shard;
 pub(crate) const SCORE: Score = Score {
     plugin: Plugin::NodeResourcesBalancedAllocation,
     applies,
-    raw: Raw::ByRow(add),
+    raw: Raw::Row(add),
     normalize: Normalize::No,
 };
 

@@ -1,11 +1,15 @@
 //! PodTopologySpread's score: nodes whose domains have fewer matching pods score higher. Rules: S-TS-1 to S-TS-9.
 //! Reads: `Census`.
 
+use smallvec::{SmallVec, smallvec};
+
 use super::ln::ln;
 use super::normalize::Normalize;
-use super::{ClusterScores, Columns, Raw, Score};
+use super::{ClassScores, ClusterScores, Columns, Raw, Score};
+use crate::census::class::{Class, Reading};
 use crate::census::demand::SoftConstraint;
-use crate::kernel::{FEW_DOMAINS, few_domains};
+use crate::domain::DomainId;
+use crate::kernel::{FEW_DOMAINS, few_domains, round_cost};
 use crate::model::intern::Symbol;
 use crate::plugin::Plugin;
 use crate::prepared::Prepared;
@@ -16,7 +20,7 @@ use crate::snapshot::shard::Shard;
 pub(crate) const SCORE: Score = Score {
     plugin: Plugin::PodTopologySpread,
     applies: |prepared| !prepared.demand().soft.list.is_empty(),
-    raw: Raw::ByCluster(score),
+    raw: Raw::Counts(score, score_classes),
     normalize: Normalize::Spread,
 };
 
@@ -57,6 +61,65 @@ fn score(prepared: &Prepared<'_>, feasible: &[RowSet]) -> Option<ClusterScores> 
         soft.list.iter().map(|constraint| cost(prepared, constraint, rows)).collect();
     let columns = shards.iter().map(|shard| score_shard(prepared, shard, &costs)).collect();
     Some(ClusterScores { columns: Columns::ByRow(columns), normalized: keyed })
+}
+
+/// The same for classes. Cost: one step for each constraint and class.
+fn score_classes(prepared: &Prepared<'_>, classes: &[Class<'_>]) -> Option<ClassScores> {
+    let (soft, census) = (&prepared.demand().soft, prepared.census());
+    let is_scored = |class: &&Class<'_>| {
+        !soft.is_strict || soft.list.iter().all(|soft| class.value(soft.reading(census)).is_some())
+    };
+    let mut costs: SmallVec<[f64; 32]> = smallvec![0.0; classes.len()];
+    for constraint in &soft.list {
+        let reading = constraint.reading(census);
+        let scored = classes.iter().filter(is_scored);
+        let weight = ln(n_domains_of(constraint, reading, scored) as f64 + 2.0);
+        for (cost, class) in costs.iter_mut().zip(classes) {
+            if let Some(value) = class.value(reading) {
+                let count = match (reading, constraint.sum) {
+                    (Reading::Domain(_), Some(sum)) => {
+                        census.sum(sum).of(DomainId(value as u32)) as f64
+                    }
+                    _ => f64::from(value),
+                };
+                *cost += constraint.cost_of(count, weight);
+            }
+        }
+    }
+    let mut scores = ClassScores::new();
+    for (class, cost) in classes.iter().zip(costs) {
+        scores.push(is_scored(&class).then(|| round_cost(cost)));
+    }
+    Some(scores)
+}
+
+/// The number of domains of classes: for `kubernetes.io/hostname` that of their rows; that of an absent value counts as
+/// one (S-TS-3).
+fn n_domains_of<'c>(
+    constraint: &SoftConstraint,
+    reading: Reading,
+    classes: impl Iterator<Item = &'c Class<'c>>,
+) -> usize {
+    let (mut n_rows, mut n_keyed, mut is_unkeyed) = (0, 0, false);
+    let mut domains = SmallVec::<[i32; 16]>::new();
+    for class in classes {
+        n_rows += class.n_rows as usize;
+        match class.value(reading) {
+            None => is_unkeyed = true,
+            Some(domain) => {
+                n_keyed += class.n_rows as usize;
+                if matches!(reading, Reading::Domain(_)) && !domains.contains(&domain) {
+                    domains.push(domain);
+                }
+            }
+        }
+    }
+    match (constraint.sum, reading) {
+        (None, _) => n_rows,
+        (Some(_), Reading::Domain(_)) => domains.len() + usize::from(is_unkeyed),
+        // Each row with the key is alone in its domain.
+        (Some(_), Reading::Weight { .. }) => n_keyed + usize::from(is_unkeyed),
+    }
 }
 
 fn cost<'a>(prepared: &Prepared<'_>, constraint: &'a SoftConstraint, rows: &[RowSet]) -> Cost<'a> {

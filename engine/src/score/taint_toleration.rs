@@ -10,7 +10,7 @@ use crate::snapshot::shard::Shard;
 pub(crate) const SCORE: Score = Score {
     plugin: Plugin::TaintToleration,
     applies: |_| true,
-    raw: Raw::ByRow(add),
+    raw: Raw::Row(add),
     normalize: Normalize::Reverse,
 };
 

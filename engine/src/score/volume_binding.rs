@@ -17,7 +17,7 @@ use crate::rows::{ROWS, RowSet};
 pub(crate) const SCORE: Score = Score {
     plugin: Plugin::VolumeBinding,
     applies: |prepared| scores_storage(prepared) && delayed(prepared).is_some(),
-    raw: Raw::ByCluster(score),
+    raw: Raw::Cluster(score),
     normalize: Normalize::No,
 };
 
@@ -25,7 +25,7 @@ pub(crate) const SCORE: Score = Score {
 pub(crate) const ZERO: Score = Score {
     plugin: Plugin::VolumeBinding,
     applies: |prepared| scores_storage(prepared) && delayed(prepared).is_none(),
-    raw: Raw::ByRow(|_, _, _, _, _| false),
+    raw: Raw::Row(|_, _, _, _, _| false),
     normalize: Normalize::No,
 };
 

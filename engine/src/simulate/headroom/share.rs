@@ -1,7 +1,7 @@
 //! Shares: how many copies each node takes where copies on different nodes do not affect each other.
 
 use crate::filter::node_resources_fit::{allocatable, checked, requested};
-use crate::filter::{Filter, NodePods, Scope};
+use crate::filter::{Filter, NodePods};
 use crate::plan::Plan;
 use crate::plan::counted::Filtering;
 use crate::rows::{NodeRow, RowSet};
@@ -10,7 +10,7 @@ use crate::snapshot::shard::Shard;
 /// How many copies each of the rows with room takes. `None` where more fit than may be placed, so that their order
 /// matters, and where a copy may affect copies on other nodes.
 ///
-/// Where every filter reads only the row and the shape ([`Scope::Row`]), and of the row's pods only their requests and
+/// Where every filter reads only the row and the shape ([`Scope::is_row`](crate::filter::Scope::is_row)), and of the row's pods only their requests and
 /// host ports, the copies on a row are as many as its room and its ports allow, whatever happens elsewhere.
 pub(super) fn shares(
     plan: &Filtering<'_, '_>,
@@ -49,7 +49,7 @@ fn is_by_row(filter: &Filter) -> bool {
         | NodePods::SpreadCounts
         | NodePods::Affinity => false,
     };
-    is_known && filter.scope == Scope::Row
+    is_known && filter.scope.is_row()
 }
 
 /// The number of copies that a row has room for, by number of pods and every checked resource (S-FIT-8).
