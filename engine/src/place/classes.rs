@@ -71,12 +71,6 @@ impl Classes {
         is_new
     }
 
-    pub(super) fn forget(&mut self) {
-        if self.n_anew != 0 {
-            *self = Classes::default();
-        }
-    }
-
     /// Whether there are more than [`MAX_CLASSES`], so that nothing more is known of them.
     pub(super) fn are_too_many(&self) -> bool {
         self.are_too_many

@@ -56,8 +56,8 @@ pub(crate) struct Evaluation {
     /// Whether there was one; whether it was shard by shard.
     is_ranked: bool,
     is_by_shard: bool,
-    /// The feasible rows by class.
-    classes: Classes,
+    /// The feasible rows by class, once they are needed.
+    classes: Option<Box<Classes>>,
 }
 
 impl AsMut<Census> for Evaluation {
@@ -130,7 +130,7 @@ impl Evaluation {
         self.unscored.clear();
         self.unranked.clear();
         self.best = Ranking::default();
-        self.classes.forget();
+        self.classes = None;
     }
 
     /// An evaluation of nothing, like the default one, in the memory of this one.
@@ -163,7 +163,7 @@ impl Evaluation {
             best: Ranking::default(),
             is_ranked: false,
             is_by_shard: false,
-            classes: Classes::default(),
+            classes: None,
         }
     }
 
@@ -278,7 +278,7 @@ impl Evaluation {
     fn rank_by_shard(&mut self, plan: &Plan<'_>) {
         let maxima = self.raw_maxima(plan.normalized_scores().len());
         let is_by_shard = std::mem::replace(&mut self.is_by_shard, true);
-        self.classes.forget();
+        self.classes = None;
         if std::mem::replace(&mut self.maxima, maxima.clone()) != maxima || !is_by_shard {
             self.unrank_all();
         }
@@ -341,7 +341,9 @@ impl Evaluation {
         self.rank_into(&mut best, plan, feasible);
         self.best = best;
         self.is_ranked = true;
-        self.classes.forget_ranking();
+        if let Some(classes) = &mut self.classes {
+            classes.forget_ranking();
+        }
         self.is_by_shard = false;
     }
 

@@ -48,26 +48,27 @@ impl Evaluation {
             return None;
         }
         self.score(plan);
-        if self.classes.prepare(plan) {
+        if self.classes.get_or_insert_default().prepare(plan) {
             self.unrank_all();
         }
-        if self.classes.are_too_many() {
+        let maxima = self.raw_maxima(plan.normalized_scores().len());
+        let classes = self.classes.get_or_insert_default();
+        if classes.are_too_many() {
             return None;
         }
-        let maxima = self.raw_maxima(plan.normalized_scores().len());
         for index in self.unranked.iter() {
             let changed = std::mem::take(&mut self.shards[index].unranked);
             let shard = &plan.snapshot().shards[index];
             let (evaluation, plain) = (&self.shards[index], &self.plain[index]);
-            self.classes.renew(plan, &Scored { shard, evaluation, plain }, &changed);
-            if self.classes.are_too_many() {
+            classes.renew(plan, &Scored { shard, evaluation, plain }, &changed);
+            if classes.are_too_many() {
                 return None;
             }
         }
         self.unranked.clear();
         self.is_by_shard = false;
         let mut passing = Passing { classes: ClassSet::default(), n_rows: 0, maxima };
-        for class in self.classes.iter() {
+        for class in classes.iter() {
             if passes(plan, &class) {
                 passing.classes.insert(class.id);
                 passing.n_rows += class.n_rows;
@@ -78,7 +79,7 @@ impl Evaluation {
 
     /// The first row that passes every filter.
     pub(crate) fn first_passing(&self, passing: &Passing) -> Option<NodeRow> {
-        self.classes.first_row(passing.classes)
+        self.classes.as_ref()?.first_row(passing.classes)
     }
 
     /// The best of the rows that pass every filter, at least one.
@@ -87,16 +88,17 @@ impl Evaluation {
         plan: &Scoring<'_, '_>,
         passing: &Passing,
     ) -> &mut Ranking {
+        let known = self.classes.get_or_insert_default();
         let maxima = if passing.maxima.iter().all(|max| *max == 0) {
             passing.maxima.clone()
         } else {
-            self.classes.raw_maxima(passing.classes, passing.maxima.len())
+            known.raw_maxima(passing.classes, passing.maxima.len())
         };
-        self.classes.set_maxima(maxima);
+        known.set_maxima(maxima);
         let mut added = [0; MAX_CLASSES];
         if !plan.cluster_scores().is_empty() {
             let mut classes = SmallVec::<[Class<'_>; 32]>::new();
-            for class in self.classes.iter().filter(|class| passing.classes.contains(class.id)) {
+            for class in known.iter().filter(|class| passing.classes.contains(class.id)) {
                 classes.push(class);
             }
             for (score, weight) in plan.cluster_scores() {
@@ -104,11 +106,11 @@ impl Evaluation {
             }
         }
         self.best.resize(self.shards.len());
-        for index in self.classes.take_unranked(passing.classes, &added).iter() {
+        for index in known.take_unranked(passing.classes, &added).iter() {
             let shard = &plan.snapshot().shards[index];
             let (evaluation, plain) = (&self.shards[shard.index], &self.plain[shard.index]);
-            self.classes.settle(plan, &Scored { shard, evaluation, plain });
-            let (total, rows) = self.classes.best(shard.index, passing.classes, &added);
+            known.settle(plan, &Scored { shard, evaluation, plain });
+            let (total, rows) = known.best(shard.index, passing.classes, &added);
             self.best.set(shard, total, rows);
         }
         self.best.settle();
@@ -234,7 +236,8 @@ mod tests {
             self.evaluation = evaluation;
             let anew = self.decide_with(&mut Evaluation::default());
             assert_eq!(decision.outcome, anew.outcome, "{}", self.shape);
-            let by_class = self.evaluation.classes.iter().next().is_some();
+            let by_class =
+                self.evaluation.classes.as_ref().is_some_and(|of| of.iter().next().is_some());
             let Outcome::Placed(placement) = decision.outcome else { return (None, by_class) };
             let text = format!("p{} {} node={}", self.n_placed, self.shape, placement.node);
             self.n_placed += 1;
