@@ -11,7 +11,7 @@ use crate::model::intern::Symbol;
 use crate::rows::{NodeRow, RowSet};
 use crate::snapshot::shard::Shard;
 
-/// What counts read of a row.
+/// A fact of a row by which counts of other pods tell it apart from other rows.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Reading {
     /// Its domain by a topology key.
@@ -20,11 +20,11 @@ pub(crate) enum Reading {
     Weight { key: Symbol, subject: usize },
 }
 
-/// All that a demand's counts read of a row, each once.
+/// The readings of a demand, each once: rows that agree in all of them are a class.
 pub(crate) type Readings = SmallVec<[Reading; 4]>;
 
-/// What is read of the rows of a class, in the order of the readings: domains and weights; [`ABSENT`] where nodes lack
-/// the key.
+/// What distinguishes a class: for each reading of the demand the index of a domain, or a weight, that all of its rows
+/// have; [`ABSENT`] where their nodes lack the topology key.
 pub(crate) type Mark = SmallVec<[i32; 4]>;
 
 /// More than any weight is away from 0.
@@ -42,7 +42,8 @@ pub(crate) struct Class<'a> {
 }
 
 impl Class<'_> {
-    /// What was read of the rows; `None` where nodes lack the key.
+    /// The index of the domain, or the weight, that all rows of the class have by a reading; `None` where their nodes lack
+    /// the topology key.
     pub(crate) fn value(&self, reading: Reading) -> Option<i32> {
         let read = self.readings.iter().zip(self.mark).find(|(other, _)| **other == reading);
         read.map(|(_, value)| *value).filter(|value| *value != ABSENT)
@@ -106,7 +107,7 @@ fn value_of(domain: DomainId) -> i32 {
 }
 
 impl SoftConstraint {
-    /// What the constraint reads of a row.
+    /// The reading by which a spread constraint that scores tells rows apart.
     pub(crate) fn reading(&self, census: &Census) -> Reading {
         match self.sum {
             Some(sum) => census.reading(sum),
@@ -116,7 +117,7 @@ impl SoftConstraint {
 }
 
 impl Census {
-    /// Everything that the counts read of a row.
+    /// The readings by which the counts of a demand tell rows apart.
     pub(crate) fn readings(&self, demand: &Demand) -> Readings {
         let of_sums = (0..demand.sums.len()).map(|sum| self.reading(sum));
         let of_soft = demand.soft.list.iter().map(|constraint| constraint.reading(self));
@@ -129,7 +130,7 @@ impl Census {
         readings
     }
 
-    /// What the sums at an index of the demand's sums read of a row.
+    /// The reading by which one of the demand's sums, named by its index, tells rows apart.
     pub(crate) fn reading(&self, sum: usize) -> Reading {
         let by = &self.counted.sums[sum];
         if self.sums[sum].is_by_row() {

@@ -173,7 +173,7 @@ struct ShardClasses {
     members: SmallVec<[Members; 4]>,
     /// Classes whose best rows have to be found again.
     changed: ClassSet,
-    /// For each of the members the class and its highest total.
+    /// The class and the highest total of each of the members: side by side, since every decision reads all of them.
     totals: SmallVec<[(u8, i32); 8]>,
 }
 
@@ -185,7 +185,7 @@ struct Members {
     /// Their highest total, and the rows that have it; none where it is not known.
     total: i32,
     best: RowSet,
-    /// Those that came since these were found.
+    /// Rows that joined the class since its best rows were found.
     came: RowSet,
     /// Their highest raw scores.
     raw_max: Maxima,

@@ -68,8 +68,8 @@ fn score(prepared: &Prepared<'_>, feasible: &[RowSet]) -> Option<ClusterScores> 
     Some(ClusterScores { columns: Columns::ByRow(columns), normalized: None })
 }
 
-/// The same for classes: where no pod has a weight, all are 0, which is normalized to 0. Cost: one step for each class
-/// and key.
+/// The weights of the domains of each class, summed over the topology keys (S-IS-5). Where no pod has a weight all sums
+/// are 0 and are normalized to 0, as if PreScore had skipped (S-IS-4). Cost: one step for each class and key.
 fn score_classes(prepared: &Prepared<'_>, classes: &[Class<'_>]) -> Option<ClassScores> {
     let (preferences, census) = (&prepared.demand().preferences, prepared.census());
     let weight = |class: &Class<'_>| -> i32 {

@@ -8,7 +8,6 @@ use super::normalize::Normalize;
 use super::{ClassScores, ClusterScores, Columns, Raw, Score};
 use crate::census::class::{Class, Reading};
 use crate::census::demand::SoftConstraint;
-use crate::domain::DomainId;
 use crate::kernel::{FEW_DOMAINS, few_domains, round_cost};
 use crate::model::intern::Symbol;
 use crate::plugin::Plugin;
@@ -63,7 +62,8 @@ fn score(prepared: &Prepared<'_>, feasible: &[RowSet]) -> Option<ClusterScores> 
     Some(ClusterScores { columns: Columns::ByRow(columns), normalized: keyed })
 }
 
-/// The same for classes. Cost: one step for each constraint and class.
+/// The cost of each class, summed over the constraints and rounded (S-TS-7); `None` for a class whose nodes are ignored
+/// (S-TS-2). Cost: one step for each constraint and class.
 fn score_classes(prepared: &Prepared<'_>, classes: &[Class<'_>]) -> Option<ClassScores> {
     let (soft, census) = (&prepared.demand().soft, prepared.census());
     let is_scored = |class: &&Class<'_>| {
@@ -75,15 +75,11 @@ fn score_classes(prepared: &Prepared<'_>, classes: &[Class<'_>]) -> Option<Class
         let scored = classes.iter().filter(is_scored);
         let weight = ln(n_domains_of(constraint, reading, scored) as f64 + 2.0);
         for (cost, class) in costs.iter_mut().zip(classes) {
-            if let Some(value) = class.value(reading) {
-                let count = match (reading, constraint.sum) {
-                    (Reading::Domain(_), Some(sum)) => {
-                        census.sum(sum).of(DomainId(value as u32)) as f64
-                    }
-                    _ => f64::from(value),
-                };
-                *cost += constraint.cost_of(count, weight);
-            }
+            let count = match constraint.sum {
+                Some(sum) => census.of_class(sum, class),
+                None => class.value(reading).map(i64::from),
+            };
+            *cost += count.map_or(0.0, |count| constraint.cost_of(count as f64, weight));
         }
     }
     let mut scores = ClassScores::new();

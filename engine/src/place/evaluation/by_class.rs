@@ -1,6 +1,7 @@
 //! The choice by class: filters and scores that read counts of other pods are run for each class, instead of for each row.
 //!
-//! It pays from the second decision on, when most rows are as they were. For the first one, rows are ranked together.
+//! The first decision for a shape ranks all rows together. Later ones find most rows as they were, so that classes that are
+//! kept save the work on them.
 
 use smallvec::SmallVec;
 
@@ -51,11 +52,11 @@ impl Evaluation {
         if self.classes.get_or_insert_default().prepare(plan) {
             self.unrank_all();
         }
-        let maxima = self.raw_maxima(plan.normalized_scores().len());
-        let classes = self.classes.get_or_insert_default();
-        if classes.are_too_many() {
+        if self.classes.as_ref().is_some_and(|classes| classes.are_too_many()) {
             return None;
         }
+        let maxima = self.raw_maxima(plan.normalized_scores().len());
+        let classes = self.classes.get_or_insert_default();
         for index in self.unranked.iter() {
             let changed = std::mem::take(&mut self.shards[index].unranked);
             let shard = &plan.snapshot().shards[index];

@@ -10,8 +10,9 @@ use crate::snapshot::shard::Shard;
 /// How many copies each of the rows with room takes. `None` where more fit than may be placed, so that their order
 /// matters, and where a copy may affect copies on other nodes.
 ///
-/// Where every filter reads only the row and the shape ([`Scope::is_row`](crate::filter::Scope::is_row)), and of the row's pods only their requests and
-/// host ports, the copies on a row are as many as its room and its ports allow, whatever happens elsewhere.
+/// Where every filter reads only the row and the shape ([`Scope::Row`](crate::filter::Scope::Row)), and of the row's
+/// pods only their requests and host ports, the copies on a row are as many as its room and its ports allow, whatever
+/// happens elsewhere.
 pub(super) fn shares(
     plan: &Filtering<'_, '_>,
     open: &[RowSet],
