@@ -42,11 +42,8 @@ impl<K: Ord + Copy> Postings<K> {
 
     /// Removes an occurrence on a row, which must exist; returns whether it was the last on any row.
     pub(crate) fn remove(&mut self, thing: K, row: NodeRow) -> bool {
-        if self.count_at((thing, row)) == 0 {
-            debug_assert!(false, "what was never added");
-            return false;
-        }
-        self.n -= 1;
+        debug_assert!(self.count_at((thing, row)) > 0, "what was never added");
+        self.n = self.n.saturating_sub(1);
         self.note((thing, row), -1);
         !self.occurs(thing)
     }
@@ -110,16 +107,19 @@ impl<K: Ord + Copy> Postings<K> {
         }
     }
 
+    /// Enters changes. Most counts are 1, so that one step enters what came or takes out what left; where there is more,
+    /// a second step puts the sum in.
     fn enter(&mut self, changes: &[Change<K>]) {
         for (at, by) in changes {
-            match self.counts.get_mut(at) {
-                Some(count) => {
-                    *count = count.saturating_add_signed(*by);
-                    if *count == 0 {
-                        self.counts.remove(at);
-                    }
-                }
-                None => drop(self.counts.insert(*at, by.unsigned_abs())),
+            let comes = u32::try_from(*by).ok();
+            let before = match comes {
+                Some(count) => self.counts.insert(*at, count),
+                None => self.counts.remove(at),
+            };
+            let Some(before) = before else { continue };
+            let after = before.saturating_add_signed(*by);
+            if after > 0 {
+                self.counts.insert(*at, after);
             }
         }
     }

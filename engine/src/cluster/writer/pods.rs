@@ -24,6 +24,19 @@ enum News {
     Contradiction(Arc<str>),
 }
 
+/// A pod as it is known before it is removed.
+struct Earlier {
+    pod: Pod,
+    place: PodPlace,
+    is_assumed: bool,
+}
+
+impl Earlier {
+    fn of(known: &Known<'_>) -> Earlier {
+        Earlier { pod: known.pod.clone(), place: known.place, is_assumed: known.is_assumed() }
+    }
+}
+
 impl Writer {
     /// Puts a pod onto the node of a row at once (S-CCH-2). The pod must not be on a node already.
     pub(super) fn assume(&mut self, pod: &Pod, row: NodeRow, bindings: &Bindings) {
@@ -77,7 +90,6 @@ impl Writer {
             return Err(ModelError::new("metadata.uid", "is missing"));
         }
         let known = self.known(pod.key());
-        let is_known = known.is_some();
         let is_pending = known.is_some_and(|known| known.place == PodPlace::Pending);
         match known.map_or(News::Change, |known| News::of(&pod, &known)) {
             news @ (News::Stale | News::Renewal) => {
@@ -98,20 +110,21 @@ impl Writer {
         }
         // Bindings of an unknown pod exist only while a new listing is applied.
         let is_kept = known.is_none_or(|known| is_confirmed(&pod, &known));
+        let earlier = known.map(|known| Earlier::of(&known));
         let promise = self.kept_promise(&pod);
-        if !is_known {
+        if earlier.is_none() {
             self.draft.clear_nomination(pod.key());
         }
         if let Some(known) = pod.node_name().and_then(|name| self.nodes.get(name)) {
             let checked = check_range(&self.draft.snapshot, known.row, &pod);
-            if checked.is_err() && !is_known {
+            if checked.is_err() && earlier.is_none() {
                 self.draft.release_bindings(pod.key());
             }
             checked?;
         }
         let bindings = self.draft.release_bindings(pod.key()).filter(|_| is_kept);
-        if is_known {
-            self.forget(pod.key());
+        if let Some(earlier) = earlier {
+            self.remove(&earlier);
         }
         let key = bindings.is_some().then(|| pod.key().clone());
         let promised = promise.map(|node| (pod.clone(), node));
@@ -219,23 +232,29 @@ impl Writer {
     pub(super) fn delete_pod(&mut self, key: &PodKey, uid: Option<&str>) {
         let is_it =
             |known: Known<'_>| uid.is_none_or(|uid| uid.is_empty() || uid == known.pod.uid());
-        if self.known(key).is_some_and(is_it) {
-            self.forget(key);
+        if let Some(known) = self.known(key).filter(|known| is_it(*known)) {
+            self.remove(&Earlier::of(&known));
         }
     }
 
-    /// Removes a pod, wherever it is.
+    /// Removes the pod of this name, wherever it is.
     pub(super) fn forget(&mut self, key: &PodKey) {
-        let Some(known) = self.known(key) else { return };
-        let (pod, place, is_assumed) = (known.pod.clone(), known.place, known.is_assumed());
+        if let Some(known) = self.known(key) {
+            self.remove(&Earlier::of(&known));
+        }
+    }
+
+    /// Removes a pod that is known.
+    fn remove(&mut self, Earlier { pod, place, is_assumed }: &Earlier) {
+        let key = pod.key();
         self.draft.release_bindings(key);
-        if is_assumed {
+        if *is_assumed {
             self.counts().n_assumed -= 1;
         }
-        match place {
+        match *place {
             PodPlace::OnNode(row) => {
                 self.pods.take_off(key);
-                self.draft.remove_pod(row, &pod);
+                self.draft.remove_pod(row, pod);
                 self.touch_images(row);
                 self.counts().n_pods -= 1;
             }
