@@ -21,7 +21,7 @@ pub(crate) use balance::{BalanceInput, balance_of, balance_score};
 pub(crate) use dispatch::Kernels;
 pub(crate) use fit::{FitInput, NativeColumns};
 pub(crate) use normalize::{FEW_DOMAINS, few_domains, round_cost};
-pub(crate) use tie::TieKey;
+pub(crate) use tie::{MANY_TIED, N_GROUPS, TieGroup, TieKey};
 
 /// Allocatable amounts below this are exact in every double expression of the kernels: 16 TiB, or 17 billion CPUs.
 pub(crate) const EXACT_LIMIT: i64 = 1 << 44;

@@ -10,6 +10,7 @@ pub(crate) mod message;
 mod normalized;
 pub(crate) mod promised;
 pub(crate) mod ranking;
+mod raw_maxima;
 pub(crate) mod remedy;
 pub(crate) mod select;
 mod shard_evaluation;

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::fit::FitInput;
 use super::normalize::FEW_DOMAINS;
-use super::tie::TieKey;
+use super::tie::{TieGroup, TieKey};
 use super::{allocation, balance, fit, normalize, reduce, tie};
 use crate::domain::DomainId;
 use crate::rows::{ROWS, RowSet};
@@ -158,8 +158,9 @@ kernel! {
     rows_above = reduce::rows_above; (versions: &[u64; ROWS], version: u64) -> RowSet
 }
 kernel! {
-    /// The largest tie key among `rows`; 0 if there are none.
-    max_tie_key = tie::max_tie_key; (hashes: &[u32; ROWS], rows: &RowSet, key: TieKey) -> u32
+    /// The largest tie key among the `rows` of a group; 0 if there are none.
+    max_tie_key = tie::max_tie_key;
+    (hashes: &[u32; ROWS], rows: &RowSet, key: TieKey, group: TieGroup) -> u32
 }
 kernel! {
     /// The rows among `rows` whose tie key is `value`.

@@ -208,7 +208,12 @@ proptest! {
             prop_assert_eq!(kernels.max_of(&values, &rows), max, "{:?}", kernels);
             prop_assert_eq!(kernels.min_of(&values, &rows), min, "{:?}", kernels);
             prop_assert_eq!(kernels.rows_equal(&values, &rows, 2), equal, "{:?}", kernels);
-            prop_assert_eq!(kernels.max_tie_key(&hashes, &rows, key), highest, "{:?}", kernels);
+            for group in key.groups().chain([TieGroup::ALL]) {
+                let of_group = rows.iter().map(|row| hashes[row]).filter(|hash| group.has(*hash));
+                let highest = of_group.map(|hash| key.of(hash)).max().unwrap_or(0);
+                let found = kernels.max_tie_key(&hashes, &rows, key, group);
+                prop_assert_eq!(found, highest, "{:?}", kernels);
+            }
             let winning: RowSet = rows.iter().filter(|row| key.of(hashes[*row]) == highest).collect();
             let few: Vec<u32> = rows.iter().map(|row| hashes[row]).collect();
             prop_assert_eq!(kernels.highest_tied(&few, key).0, highest, "{:?}", kernels);
@@ -251,4 +256,25 @@ proptest! {
 fn tie_keys_are_pinned() {
     assert_eq!(hash_name("node-0001"), 3_842_573_531);
     assert_eq!(TieKey::new(7, "uid-1").of(hash_name("node-0001")), 719_315_447);
+    assert_eq!(TieGroup::of(hash_name("node-0001")).index(), 28);
+    let groups: Vec<usize> = TieKey::new(7, "uid-1").groups().map(TieGroup::index).collect();
+    assert_eq!(groups[..4], [6, 7, 4, 5]);
+    let mut sorted = groups;
+    sorted.sort_unstable();
+    assert_eq!(sorted, (0..N_GROUPS as usize).collect::<Vec<_>>(), "each group once");
+}
+
+/// Names that differ in a number, and uids, spread over the groups.
+#[test]
+fn groups_are_about_equal() {
+    let mut n_names = [0; N_GROUPS as usize];
+    let mut n_firsts = [0; N_GROUPS as usize];
+    for i in 0..6_400 {
+        n_names[TieGroup::of(hash_name(&format!("node-{i:05}"))).index()] += 1;
+        let first = TieKey::new(0, &format!("uid-{i}")).groups().next().unwrap();
+        n_firsts[first.index()] += 1;
+    }
+    for of_group in n_names.into_iter().chain(n_firsts) {
+        assert!((140..=260).contains(&of_group), "{n_names:?} {n_firsts:?}");
+    }
 }

@@ -25,12 +25,56 @@ impl TieKey {
         x ^ x >> 13
     }
 
+    /// The groups of hashes in the order of a choice among many: the first one that has any decides.
+    pub(crate) fn groups(self) -> impl Iterator<Item = TieGroup> {
+        let first = self.0 % N_GROUPS;
+        (0..N_GROUPS).map(move |group| TieGroup::of((group ^ first) << GROUP_SHIFT))
+    }
+
     /// The hash of the name with a position: distinct hashes have distinct positions.
     pub(crate) fn hash_of(self, place: u32) -> u32 {
         let mut x = place ^ place >> 13 ^ place >> 26;
         x = x.wrapping_mul(inverse(SECOND));
         x ^= x >> 15 ^ x >> 30;
         x.wrapping_mul(inverse(FIRST)) ^ self.0
+    }
+}
+
+/// Number of groups of name hashes, a power of two. With [`MANY_TIED`] rows some 64 of them are in each group, so that
+/// every row is chosen nearly as often as any other.
+pub(crate) const N_GROUPS: u32 = 32;
+
+/// The least number of tied rows of which the choice looks at one group only.
+pub(crate) const MANY_TIED: u32 = 2_048;
+
+const GROUP_SHIFT: u32 = u32::BITS - N_GROUPS.trailing_zeros();
+
+/// Hashes of names that have the same highest bits, or all hashes.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TieGroup {
+    mask: u32,
+    bits: u32,
+}
+
+impl TieGroup {
+    /// All hashes.
+    pub(crate) const ALL: TieGroup = TieGroup { mask: 0, bits: 0 };
+
+    /// The group of a hash.
+    #[inline(always)]
+    pub(crate) fn of(name_hash: u32) -> TieGroup {
+        let mask = u32::MAX << GROUP_SHIFT;
+        TieGroup { mask, bits: name_hash & mask }
+    }
+
+    /// Its number, below [`N_GROUPS`].
+    pub(crate) fn index(self) -> usize {
+        (self.bits >> GROUP_SHIFT) as usize
+    }
+
+    #[inline(always)]
+    pub(crate) fn has(self, name_hash: u32) -> bool {
+        name_hash & self.mask == self.bits
     }
 }
 
@@ -52,7 +96,12 @@ const fn inverse(odd: u32) -> u32 {
 const LANES: usize = 16;
 
 #[inline(always)]
-pub(super) fn max_tie_key(hashes: &[u32; ROWS], rows: &RowSet, key: TieKey) -> u32 {
+pub(super) fn max_tie_key(
+    hashes: &[u32; ROWS],
+    rows: &RowSet,
+    key: TieKey,
+    group: TieGroup,
+) -> u32 {
     let mut best = [0; LANES];
     for (i, hashes) in hashes.as_chunks::<LANES>().0.iter().enumerate() {
         let bits = (rows.0[i * LANES / 64] >> (i * LANES % 64)) as u32 & 0xffff;
@@ -61,7 +110,8 @@ pub(super) fn max_tie_key(hashes: &[u32; ROWS], rows: &RowSet, key: TieKey) -> u
         }
         for lane in 0..LANES {
             let is_row = 0_u32.wrapping_sub(bits >> lane & 1);
-            best[lane] = best[lane].max(key.of(hashes[lane]) & is_row);
+            let is_in_group = if group.has(hashes[lane]) { u32::MAX } else { 0 };
+            best[lane] = best[lane].max(key.of(hashes[lane]) & is_row & is_in_group);
         }
     }
     best.into_iter().fold(0, u32::max)

@@ -15,6 +15,7 @@ use super::classes::Classes;
 use super::normalized::Normalized;
 use super::promised::refused_with_promised;
 use super::ranking::{Feasible, Ranking};
+use super::raw_maxima::RawMaxima;
 use super::shard_evaluation::{Maxima, ShardEvaluation, add_raw, passing_request};
 use super::shard_set::ShardSet;
 use crate::census::Census;
@@ -48,8 +49,8 @@ pub(crate) struct Evaluation {
     n_nodes: usize,
     /// Counts of other pods.
     census: Census,
-    /// Highest raw scores of each shard, and of all: those under which shards were last ranked one by one.
-    raw_maxima: Vec<i32>,
+    raw_maxima: RawMaxima,
+    /// The highest raw scores under which shards were last ranked one by one.
     maxima: Maxima,
     /// The best rows of the last ranking.
     best: Ranking,
@@ -126,7 +127,7 @@ impl Evaluation {
         self.shards.clear();
         self.versions.clear();
         self.n_feasible = 0;
-        self.raw_maxima.clear();
+        self.raw_maxima = RawMaxima::default();
         self.unscored.clear();
         self.unranked.clear();
         self.best = Ranking::default();
@@ -300,26 +301,14 @@ impl Evaluation {
 
     /// The highest raw scores over all feasible rows, where those of a shard are read again only if it changed.
     fn raw_maxima(&mut self, n_scores: usize) -> Maxima {
-        self.raw_maxima.resize(self.shards.len() * n_scores, 0);
-        let mut maxima: Maxima = SmallVec::from_elem(0, n_scores);
-        if n_scores == 0 {
-            return maxima;
-        }
+        self.raw_maxima.resize(self.shards.len(), n_scores);
         for index in self.unranked.iter() {
             let evaluation = &self.shards[index];
-            let of_shard = &mut self.raw_maxima[index * n_scores..][..n_scores];
-            of_shard.fill(0);
-            if evaluation.n_feasible > 0 {
-                of_shard.iter_mut().zip(&evaluation.raw).for_each(|(max, raw)| *max = raw.max);
-            }
+            let is_feasible = evaluation.n_feasible > 0;
+            let maxima = evaluation.raw.iter().map(|raw| if is_feasible { raw.max } else { 0 });
+            self.raw_maxima.set(index, maxima);
         }
-        for of_shard in self.raw_maxima.chunks_exact(n_scores) {
-            maxima
-                .iter_mut()
-                .zip(of_shard)
-                .for_each(|(max, of_shard)| *max = (*max).max(*of_shard));
-        }
-        maxima
+        self.raw_maxima.of_all().clone()
     }
 
     /// Passes the weighted totals of some feasible rows to `take`, shard by shard, normalized over exactly these rows:

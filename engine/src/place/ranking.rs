@@ -61,6 +61,8 @@ pub(crate) struct Ranking {
     /// The highest total of all, and the rows that have it; shards are in order.
     total: i32,
     best: BestRows,
+    /// Number of rows of `best`.
+    n_rows: u32,
     /// Memory for the next ones.
     spare: BestRows,
     ties: Ties,
@@ -69,7 +71,8 @@ pub(crate) struct Ranking {
 impl Ranking {
     /// A ranking of rows of one total; shards are in order.
     pub(crate) fn of(best: BestRows) -> Ranking {
-        Ranking { best, ..Ranking::default() }
+        let n_rows = n_rows_of(&best);
+        Ranking { best, n_rows, ..Ranking::default() }
     }
 
     /// Sets the number of shards; new ones have no rows.
@@ -129,6 +132,7 @@ impl Ranking {
         let now = if is_best { self.rows[shard] } else { RowSet::EMPTY };
         match self.best.binary_search_by_key(&shard, |(shard, _)| *shard) {
             Ok(at) => {
+                self.n_rows = self.n_rows + now.len() - self.best[at].1.len();
                 self.ties.note(shard, &self.best[at].1, &now);
                 if is_best {
                     self.best[at].1 = now;
@@ -137,6 +141,7 @@ impl Ranking {
                 }
             }
             Err(at) if is_best => {
+                self.n_rows += now.len();
                 self.ties.note(shard, &RowSet::EMPTY, &now);
                 self.best.insert(at, (shard, now));
             }
@@ -153,6 +158,7 @@ impl Ranking {
             let best = shards.filter(|(_, (total, _))| **total == self.total);
             self.best.extend(best.map(|(shard, (_, rows))| (shard, *rows)));
         }
+        self.n_rows = n_rows_of(&self.best);
         let (then, now) = (&self.spare, &self.best);
         if then.len() != now.len() || then.iter().zip(now).any(|(then, now)| then.0 != now.0) {
             self.ties.disturb();
@@ -168,7 +174,7 @@ impl Ranking {
     }
 
     pub(crate) fn n_rows(&self) -> u32 {
-        self.best.iter().map(|(_, rows)| rows.len()).sum()
+        self.n_rows
     }
 
     /// The rows, by shard.
@@ -178,8 +184,13 @@ impl Ranking {
 
     /// The rows with the hashes of their names, where these are cached from choosing among nearly the same rows before.
     pub(crate) fn tied(&mut self, snapshot: &Snapshot) -> Option<Tied<'_>> {
-        self.ties.take_in(&self.best, snapshot)
+        debug_assert_eq!(self.n_rows, n_rows_of(&self.best), "the number of best rows");
+        self.ties.take_in(&self.best, self.n_rows, snapshot)
     }
+}
+
+fn n_rows_of(best: &BestRows) -> u32 {
+    best.iter().map(|(_, rows)| rows.len()).sum()
 }
 
 #[cfg(test)]
@@ -188,7 +199,7 @@ mod tests {
 
     use super::*;
     use crate::model::Model;
-    use crate::place::ties::N_STEADY;
+    use crate::place::ties::{Group, N_STEADY};
     use crate::rows::ROWS;
     use crate::snapshot::node_table::NodeTable;
 
@@ -254,10 +265,14 @@ mod tests {
                 (self.ranking.total(), self.ranking.rows()),
                 (i64::from(highest), &best[..])
             );
-            let Tied { hashes, rows, chosen } = self.ranking.tied(&self.snapshot)?;
+            let Tied { groups: [Group { hashes, rows }], chosen } =
+                self.ranking.tied(&self.snapshot)?
+            else {
+                panic!("few rows are in one group")
+            };
             let expected: Vec<u32> = rows.iter().map(|row| row.index() as u32 * 7).collect();
-            assert_eq!(hashes, expected);
-            *chosen = choose;
+            assert_eq!(*hashes, expected);
+            *chosen = (0, choose);
             let mut rows: Vec<usize> = rows.iter().map(|row| row.index()).collect();
             rows.sort_unstable();
             Some(rows)

@@ -3,6 +3,7 @@
 //! This pays off for many decisions of one kind in a row: their best rows are those of the last time, perhaps without
 //! one. Any other change is detected, and the hashes are collected again after several decisions without one.
 
+use crate::kernel::{MANY_TIED, N_GROUPS, TieGroup};
 use crate::rows::{NodeRow, RowSet};
 use crate::snapshot::Snapshot;
 
@@ -18,13 +19,19 @@ pub(super) const N_STEADY: u32 = 8;
 pub(crate) struct Ties {
     /// How the best rows differ from those of the last time.
     change: Change,
-    /// A hash for each row, unordered; empty until hashes are collected.
-    hashes: Vec<u32>,
-    rows: Vec<NodeRow>,
-    /// Position of the row that was chosen last.
-    chosen: usize,
+    /// The rows in one group, or many rows in the groups of their hashes; empty until they are collected.
+    groups: Vec<Group>,
+    /// The group and the position in it of the row that was chosen last.
+    chosen: (usize, usize),
     /// Number of decisions with nearly the same best rows, up to now.
     n_steady: u32,
+}
+
+/// Some rows, and the hashes of their names in the same order, which is arbitrary.
+#[derive(Debug)]
+pub(crate) struct Group {
+    pub(crate) hashes: Vec<u32>,
+    pub(crate) rows: Vec<NodeRow>,
 }
 
 /// How the best rows differ from those of the last time.
@@ -57,58 +64,87 @@ impl Ties {
         self.change = Change::Other;
     }
 
-    /// The hashes and the rows, if they are cached and up to date.
-    pub(crate) fn take_in(&mut self, best: &BestRows, snapshot: &Snapshot) -> Option<Tied<'_>> {
+    /// The rows with their hashes, if they are cached and up to date. `n_rows` is the number of all best rows.
+    pub(crate) fn take_in(
+        &mut self,
+        best: &BestRows,
+        n_rows: u32,
+        snapshot: &Snapshot,
+    ) -> Option<Tied<'_>> {
         match std::mem::take(&mut self.change) {
             Change::None => {}
-            Change::Left(row) => self.remove(row),
+            Change::Left(row) => self.remove(row, snapshot),
             Change::Other => {
-                self.hashes.clear();
-                self.rows.clear();
+                self.groups.clear();
                 self.n_steady = 0;
                 return None;
             }
         }
         self.n_steady = self.n_steady.saturating_add(1);
-        if self.rows.is_empty() {
-            if self.n_steady < N_STEADY {
-                return None;
-            }
-            self.gather(best, snapshot);
+        if self.groups.is_empty() && self.n_steady < N_STEADY {
+            return None;
+        }
+        let n_groups = if n_rows < MANY_TIED { 1 } else { N_GROUPS as usize };
+        if self.groups.len() != n_groups {
+            self.gather((best, n_rows), n_groups, snapshot);
         }
         debug_assert_eq!(
-            self.rows.len(),
-            best.iter().map(|(_, rows)| rows.len() as usize).sum::<usize>(),
+            self.groups.iter().map(|group| group.rows.len()).sum::<usize>(),
+            n_rows as usize,
             "every best row is cached"
         );
-        Some(Tied { hashes: &self.hashes, rows: &self.rows, chosen: &mut self.chosen })
+        Some(Tied { groups: &self.groups, chosen: &mut self.chosen })
     }
 
-    /// Removes the hash of a row, if hashes are there; mostly it is the row that was chosen last.
-    fn remove(&mut self, row: NodeRow) {
-        let at = match self.rows.get(self.chosen) {
-            Some(chosen) if *chosen == row => Some(self.chosen),
-            _ => self.rows.iter().position(|known| *known == row),
+    /// Removes a row, if rows are there; mostly it is the one that was chosen last.
+    fn remove(&mut self, row: NodeRow, snapshot: &Snapshot) {
+        let (group, at) = self.chosen;
+        let is_chosen = self.groups.get(group).and_then(|group| group.rows.get(at)) == Some(&row);
+        let found = match (is_chosen, self.groups.len()) {
+            (true, _) => Some(self.chosen),
+            (false, 0) => None,
+            (false, n_groups) => {
+                let hash = snapshot.shards[row.shard()].nodes.name_hash[row.row()];
+                let group = group_among(n_groups, hash);
+                let at = self.groups[group].rows.iter().position(|known| *known == row);
+                at.map(|at| (group, at))
+            }
         };
-        if let Some(at) = at {
-            self.hashes.swap_remove(at);
-            self.rows.swap_remove(at);
+        if let Some((group, at)) = found {
+            self.groups[group].hashes.swap_remove(at);
+            self.groups[group].rows.swap_remove(at);
         }
     }
 
-    fn gather(&mut self, best: &BestRows, snapshot: &Snapshot) {
+    fn gather(&mut self, (best, n_rows): (&BestRows, u32), n_groups: usize, snapshot: &Snapshot) {
+        // A quarter more than the average has room for nearly every group.
+        let room = n_rows as usize / n_groups;
+        let room = if n_groups == 1 { room } else { room + room / 4 };
+        self.groups.clear();
+        self.groups.resize_with(n_groups, || Group {
+            hashes: Vec::with_capacity(room),
+            rows: Vec::with_capacity(room),
+        });
         for (shard, rows) in best {
             let of_shard = &snapshot.shards[*shard].nodes.name_hash;
-            self.hashes.extend(rows.iter().map(|row| of_shard[row]));
-            self.rows.extend(rows.iter().map(|row| NodeRow::new(*shard, row)));
+            for row in rows.iter() {
+                let group = &mut self.groups[group_among(n_groups, of_shard[row])];
+                group.hashes.push(of_shard[row]);
+                group.rows.push(NodeRow::new(*shard, row));
+            }
         }
     }
 }
 
-/// The best rows and the hashes of their names, in the same order.
+/// The position of a hash's group: all are in one group, or each in its own.
+fn group_among(n_groups: usize, name_hash: u32) -> usize {
+    if n_groups == 1 { 0 } else { TieGroup::of(name_hash).index() }
+}
+
+/// The best rows with the hashes of their names.
 pub(crate) struct Tied<'a> {
-    pub(crate) hashes: &'a [u32],
-    pub(crate) rows: &'a [NodeRow],
-    /// To be set to the position of the chosen row.
-    pub(crate) chosen: &'a mut usize,
+    /// All in one group, or in [`N_GROUPS`] groups, if there are at least [`MANY_TIED`].
+    pub(crate) groups: &'a [Group],
+    /// To be set to the group and the position of the chosen row.
+    pub(crate) chosen: &'a mut (usize, usize),
 }
