@@ -157,14 +157,14 @@ impl fmt::Display for ClaimKey {
 }
 
 /// A volume as a driver counts it (S-VLL-3).
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub(crate) struct VolumeId {
     pub(crate) driver: Symbol,
     handle: VolumeHandle,
 }
 
 /// Identifies a volume among those of its driver.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 enum VolumeHandle {
     Volume(Arc<str>),
     /// The future volume of a claim.

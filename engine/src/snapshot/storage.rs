@@ -7,6 +7,7 @@ mod assuming;
 mod attachments;
 mod claims;
 mod disks;
+mod hashed;
 mod in_use;
 mod installed;
 mod volumes;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use imbl::{OrdMap, OrdSet};
 
 use super::assumed::AssumptionId;
+use super::hashed::{HashMap, Hashed};
 use crate::model::intern::Symbol;
 use crate::model::key::ClaimKey;
 use crate::model::storage::persistent_volume_claim::PersistentVolumeClaim;
@@ -13,10 +14,10 @@ use crate::rows::NodeRow;
 /// Claims and their use. A copy costs a few pointers.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ClaimIndex {
-    by_key: OrdMap<ClaimKey, Arc<PersistentVolumeClaim>>,
+    by_key: HashMap<ClaimKey, Arc<PersistentVolumeClaim>>,
     by_volume: OrdSet<(Arc<str>, ClaimKey)>,
     by_class: OrdSet<(Symbol, ClaimKey)>,
-    users: OrdMap<(ClaimKey, ClaimUser), u32>,
+    users: OrdMap<(Hashed<ClaimKey>, ClaimUser), u32>,
     /// Nodes that were selected with assumed pods, in order of the assumptions (S-VLB-9).
     selected: OrdMap<(ClaimKey, AssumptionId), Symbol>,
 }
@@ -67,30 +68,30 @@ impl ClaimIndex {
 
     /// Adds a user of the claim; returns whether it is the first of its kind on its row.
     pub(crate) fn add_user(&mut self, key: &ClaimKey, user: &ClaimUser) -> bool {
-        let n_uses = self.users.entry((key.clone(), user.clone())).or_insert(0);
-        *n_uses += 1;
-        *n_uses == 1
+        let entry = (Hashed::of(key.clone()), user.clone());
+        // Most users are the only one of their kind, so that this is all.
+        let Some(n_uses) = self.users.insert(entry.clone(), 1) else { return true };
+        self.users.insert(entry, n_uses + 1);
+        false
     }
 
     /// Removes a user of the claim; returns whether it was the last of its kind on its row.
     pub(crate) fn remove_user(&mut self, key: &ClaimKey, user: &ClaimUser) -> bool {
-        let entry = (key.clone(), user.clone());
-        let Some(n_uses) = self.users.get_mut(&entry) else {
+        let entry = (Hashed::of(key.clone()), user.clone());
+        let Some(n_uses) = self.users.remove(&entry) else {
             debug_assert!(false, "a claim that was never used");
             return false;
         };
-        *n_uses -= 1;
-        let is_last = *n_uses == 0;
-        if is_last {
-            self.users.remove(&entry);
+        if n_uses > 1 {
+            self.users.insert(entry, n_uses - 1);
         }
-        is_last
+        n_uses == 1
     }
 
     /// Users of a claim, each kind of user of a row once.
     pub(crate) fn users_of<'a>(&'a self, key: &'a ClaimKey) -> impl Iterator<Item = &'a ClaimUser> {
-        let users = self.users.range((key.clone(), FIRST_USER)..);
-        users.take_while(move |((of, _), _)| of == key).map(|((_, user), _)| user)
+        let users = self.users.range((Hashed::of(key.clone()), FIRST_USER)..);
+        users.take_while(move |((of, _), _)| of.key == *key).map(|((_, user), _)| user)
     }
 
     /// Whether a pod on a node names the claim (S-VLR-2); generic ephemeral volumes do not count.

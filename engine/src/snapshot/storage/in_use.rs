@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use imbl::OrdMap;
 
+use super::hashed::Hashed;
 use crate::model::intern::Symbol;
 use crate::model::key::VolumeId;
 use crate::rows::{Column, NodeRow, RowSet};
@@ -11,7 +12,7 @@ use crate::rows::{Column, NodeRow, RowSet};
 /// Volumes in use by row. A copy costs a few pointers.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct InUse {
-    holders: OrdMap<(VolumeId, NodeRow), Holders>,
+    holders: OrdMap<(Hashed<VolumeId>, NodeRow), Holders>,
     /// Counts by driver and shard.
     counts: OrdMap<(Symbol, usize), Arc<DriverCounts>>,
 }
@@ -42,25 +43,31 @@ pub(crate) struct DriverCounts {
 
 impl InUse {
     pub(crate) fn add(&mut self, volume: &VolumeId, row: NodeRow, holder: Holder) {
-        let holders = self.holders.entry((volume.clone(), row)).or_default();
-        let is_new = *holders == Holders::default();
-        *holders.of(holder) += 1;
-        if is_new {
-            self.counts_mut(volume.driver, row).in_use[row.row()] += 1;
+        let key = (Hashed::of(volume.clone()), row);
+        let mut one = Holders::default();
+        *one.of(holder) = 1;
+        // Most volumes have one holder, so that this is all.
+        match self.holders.insert(key.clone(), one) {
+            Some(mut holders) => {
+                *holders.of(holder) += 1;
+                self.holders.insert(key, holders);
+            }
+            None => self.counts_mut(volume.driver, row).in_use[row.row()] += 1,
         }
     }
 
     pub(crate) fn remove(&mut self, volume: &VolumeId, row: NodeRow, holder: Holder) {
-        let key = (volume.clone(), row);
-        let Some(holders) = self.holders.get_mut(&key) else {
+        let key = (Hashed::of(volume.clone()), row);
+        let Some(mut holders) = self.holders.remove(&key) else {
             debug_assert!(false, "a volume that was never added");
             return;
         };
         let n_holders = holders.of(holder);
         *n_holders = n_holders.saturating_sub(1);
-        if *holders == Holders::default() {
-            self.holders.remove(&key);
+        if holders == Holders::default() {
             self.counts_mut(volume.driver, row).in_use[row.row()] -= 1;
+        } else {
+            self.holders.insert(key, holders);
         }
     }
 
@@ -81,7 +88,7 @@ impl InUse {
 
     /// Whether a volume is attached to the node of a row.
     pub(crate) fn is_attached(&self, volume: &VolumeId, row: NodeRow) -> bool {
-        let holders = self.holders.get(&(volume.clone(), row));
+        let holders = self.holders.get(&(Hashed::of(volume.clone()), row));
         holders.is_some_and(|holders| holders.n_attachments > 0)
     }
 
@@ -90,8 +97,8 @@ impl InUse {
         &'a self,
         volume: &'a VolumeId,
     ) -> impl Iterator<Item = NodeRow> + 'a {
-        let rows = self.holders.range((volume.clone(), NodeRow::FIRST)..);
-        rows.take_while(move |((of, _), _)| of == volume)
+        let rows = self.holders.range((Hashed::of(volume.clone()), NodeRow::FIRST)..);
+        rows.take_while(move |((of, _), _)| of.key == *volume)
             .filter(|(_, holders)| holders.n_pods > 0)
             .map(|((_, row), _)| *row)
     }

@@ -8,6 +8,7 @@ use imbl::{OrdMap, OrdSet};
 use super::anchored::Anchored;
 use super::assumed::AssumptionId;
 use super::claims::ClaimIndex;
+use super::hashed::HashMap;
 use crate::model::intern::Symbol;
 use crate::model::key::ClaimKey;
 use crate::model::storage::persistent_volume::{ClaimReference, PersistentVolume};
@@ -15,7 +16,7 @@ use crate::model::storage::persistent_volume::{ClaimReference, PersistentVolume}
 /// Persistent volumes. A copy costs a few pointers.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct VolumeIndex {
-    by_name: OrdMap<Arc<str>, Arc<PersistentVolume>>,
+    by_name: HashMap<Arc<str>, Arc<PersistentVolume>>,
     /// Available volumes without a claim, smallest first.
     free: Anchored<(Amount, Arc<str>), Arc<PersistentVolume>>,
     /// Claim and volume → the uid of the intended claim, empty where any matches.
