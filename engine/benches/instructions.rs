@@ -36,7 +36,9 @@ const RECORD: &str = "benches/instructions.txt";
 const TOLERANCE: f64 = 0.03;
 /// Five shards, so that a pass over all of them is seen beside the work of one.
 const N_NODES: usize = 1_280;
-const PODS_PER_NODE: usize = 4;
+/// As many as in the baseline's large clusters, so that decisions are by class, and many nodes are tied.
+const MANY_NODES: usize = 5_000;
+const N_PODS: usize = 5_120;
 /// Number of pods that come before those that are counted, and of these.
 const N_WARM_UP: usize = 20;
 const N_COUNTED: usize = 60;
@@ -45,6 +47,15 @@ const COUNTED: &str = "--counted";
 
 /// Has the C library copy by vectors, however much.
 const COPY_BY_VECTORS: &str = "glibc.cpu.x86_rep_movsb_threshold=0x7fffffff";
+
+/// What is decided among many nodes: one of each kind of score and filter that reads counts, and one that reads none.
+const AMONG_MANY: [Workload; 5] = [
+    Workload::Basic,
+    Workload::SpreadHardZone,
+    Workload::SpreadSoft,
+    Workload::AntiAffinityHost4000,
+    Workload::PreferredAffinity,
+];
 
 /// A piece of the engine whose instructions are counted.
 #[derive(Copy, Clone)]
@@ -55,6 +66,8 @@ enum HotPath {
     ReadNew,
     /// Deciding and assuming pods one after another.
     InTurn(Workload),
+    /// The same with many nodes.
+    AmongMany(Workload),
     /// Deciding for pods whose shapes are new.
     NewShape(Workload),
     /// One batch of replicas, assumed.
@@ -68,6 +81,7 @@ impl HotPath {
         let mut all =
             vec![HotPath::ReadLikeOthers, HotPath::ReadNew, HotPath::Batch, HotPath::Deltas];
         all.extend(Workload::ALL.map(HotPath::InTurn));
+        all.extend(AMONG_MANY.map(HotPath::AmongMany));
         all.extend(Workload::ALL.map(HotPath::NewShape));
         all
     }
@@ -77,6 +91,7 @@ impl HotPath {
             HotPath::ReadLikeOthers => "read/like-others".to_owned(),
             HotPath::ReadNew => "read/new".to_owned(),
             HotPath::InTurn(workload) => format!("in-turn/{}", workload.name()),
+            HotPath::AmongMany(workload) => format!("among-many/{}", workload.name()),
             HotPath::NewShape(workload) => format!("new-shape/{}", workload.name()),
             HotPath::Batch => "batch".to_owned(),
             HotPath::Deltas => "deltas".to_owned(),
@@ -87,7 +102,8 @@ impl HotPath {
         match self {
             HotPath::ReadLikeOthers => read(|_| incoming(0, Workload::Mixed)),
             HotPath::ReadNew => read(|k| distinct(k, Workload::Mixed)),
-            HotPath::InTurn(workload) => in_turn(workload),
+            HotPath::InTurn(workload) => in_turn(workload, N_NODES),
+            HotPath::AmongMany(workload) => in_turn(workload, MANY_NODES),
             HotPath::NewShape(workload) => new_shapes(workload),
             HotPath::Batch => batch(),
             HotPath::Deltas => deltas(),
@@ -200,7 +216,7 @@ fn measured(work: &mut dyn FnMut()) {
 }
 
 /// A cluster of the baseline.
-fn cluster(workload: Workload) -> Arc<Cluster> {
+fn cluster(workload: Workload, n_nodes: usize) -> Arc<Cluster> {
     let cluster = Cluster::new();
     let compiled = |pod| cluster.compile_pod(&pod).expect("the baseline's pods are valid");
     let mut objects = Vec::new();
@@ -210,13 +226,11 @@ fn cluster(workload: Workload) -> Arc<Cluster> {
     if let Some(service) = object::service(workload) {
         objects.push(cluster.compile_object(&service).expect("services are valid"));
     }
-    let nodes = (0..N_NODES).map(|i| cluster.compile_node(&node(i, workload)));
+    let nodes = (0..n_nodes).map(|i| cluster.compile_node(&node(i, workload)));
     let state = ClusterState {
         nodes: nodes.collect::<Result<_, _>>().expect("the baseline's nodes are valid"),
         objects,
-        pods: (0..N_NODES * PODS_PER_NODE)
-            .map(|j| compiled(existing(j, N_NODES, workload)))
-            .collect(),
+        pods: (0..N_PODS).map(|j| compiled(existing(j, n_nodes, workload))).collect(),
     };
     assert!(cluster.replace(state).rejected.is_empty(), "the baseline is valid");
     Arc::new(cluster)
@@ -249,8 +263,8 @@ fn read(pod: impl Fn(usize) -> core_v1::Pod) {
     measured(&mut || sent.iter().skip(N_WARM_UP).for_each(read));
 }
 
-fn in_turn(workload: Workload) {
-    let (cluster, policy) = (cluster(workload), Policy::default());
+fn in_turn(workload: Workload, n_nodes: usize) {
+    let (cluster, policy) = (cluster(workload, n_nodes), Policy::default());
     let pods = (0..N_WARM_UP + N_COUNTED).map(|k| cluster.compile_pod(&incoming(k, workload)));
     let pods: Vec<Pod> = pods.collect::<Result<_, _>>().expect("the baseline's pods are valid");
     let assume =
@@ -260,7 +274,7 @@ fn in_turn(workload: Workload) {
 }
 
 fn new_shapes(workload: Workload) {
-    let (cluster, policy) = (cluster(workload), Policy::default());
+    let (cluster, policy) = (cluster(workload, N_NODES), Policy::default());
     let pods = (0..N_COUNTED).map(|k| cluster.compile_pod(&distinct(k, workload)));
     let pods: Vec<Pod> = pods.collect::<Result<_, _>>().expect("the baseline's pods are valid");
     measured(&mut || {
@@ -271,7 +285,7 @@ fn new_shapes(workload: Workload) {
 }
 
 fn batch() {
-    let (cluster, policy) = (cluster(Workload::Basic), Policy::default());
+    let (cluster, policy) = (cluster(Workload::Basic, N_NODES), Policy::default());
     let model = cluster.compile_pod(&incoming(0, Workload::Basic)).expect("it is valid");
     let replica = |k: usize| {
         let name = format!("replica-{k}");
@@ -294,7 +308,7 @@ fn batch() {
 
 fn deltas() {
     let workload = Workload::AntiAffinityHost4000;
-    let cluster = cluster(workload);
+    let cluster = cluster(workload, N_NODES);
     let coming = |k: usize| {
         let mut pod = existing(k, N_NODES, workload);
         let metadata = pod.metadata.get_or_insert_default();
