@@ -36,7 +36,8 @@ const RECORD: &str = "benches/instructions.txt";
 const TOLERANCE: f64 = 0.03;
 /// Five shards, so that a pass over all of them is seen beside the work of one.
 const N_NODES: usize = 1_280;
-/// As many as in the baseline's large clusters, so that decisions are by class, and many nodes are tied.
+/// Number of nodes of a large cluster: decisions that read counts of pods are made by class there, and thousands of nodes
+/// have the highest total.
 const MANY_NODES: usize = 5_000;
 const N_PODS: usize = 5_120;
 /// Number of pods that come before those that are counted, and of these.
@@ -48,7 +49,8 @@ const COUNTED: &str = "--counted";
 /// Has the C library copy by vectors, however much.
 const COPY_BY_VECTORS: &str = "glibc.cpu.x86_rep_movsb_threshold=0x7fffffff";
 
-/// What is decided among many nodes: one of each kind of score and filter that reads counts, and one that reads none.
+/// Workloads whose decisions are counted in a cluster of [`MANY_NODES`]: plain pods, and pods for each filter and score
+/// that reads counts of other pods.
 const AMONG_MANY: [Workload; 5] = [
     Workload::Basic,
     Workload::SpreadHardZone,
@@ -66,7 +68,7 @@ enum HotPath {
     ReadNew,
     /// Deciding and assuming pods one after another.
     InTurn(Workload),
-    /// The same with many nodes.
+    /// Deciding and assuming pods one after another in a cluster of [`MANY_NODES`].
     AmongMany(Workload),
     /// Deciding for pods whose shapes are new.
     NewShape(Workload),

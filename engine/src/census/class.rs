@@ -23,8 +23,8 @@ pub(crate) enum Reading {
 /// The readings of a demand, each once: rows that agree in all of them are a class.
 pub(crate) type Readings = SmallVec<[Reading; 4]>;
 
-/// What distinguishes a class: for each reading of the demand the index of a domain, or a weight, that all of its rows
-/// have; [`ABSENT`] where their nodes lack the topology key.
+/// The values that all rows of a class have in common, one for each of [`Readings`]: the index of a domain, or a weight, or
+/// [`ABSENT`] where the nodes lack the topology key.
 pub(crate) type Mark = SmallVec<[i32; 4]>;
 
 /// More than any weight is away from 0.

@@ -111,10 +111,9 @@ impl<K: Ord + Copy> Postings<K> {
     /// a second step puts the sum in.
     fn enter(&mut self, changes: &[Change<K>]) {
         for (at, by) in changes {
-            let comes = u32::try_from(*by).ok();
-            let before = match comes {
-                Some(count) => self.counts.insert(*at, count),
-                None => self.counts.remove(at),
+            let before = match u32::try_from(*by) {
+                Ok(n_more) => self.counts.insert(*at, n_more),
+                Err(_) => self.counts.remove(at),
             };
             let Some(before) = before else { continue };
             let after = before.saturating_add_signed(*by);

@@ -6,7 +6,7 @@ use imbl::GenericHashMap;
 use imbl::shared_ptr::DefaultSharedPtr;
 use rustc_hash::FxBuildHasher;
 
-/// A map whose copies share what is equal, in arbitrary order. A change copies up to 32 entries for each level.
+/// A map whose copies share what is equal. Its order is arbitrary.
 pub(super) type HashMap<K, V> = GenericHashMap<K, V, FxBuildHasher, DefaultSharedPtr>;
 
 /// A key that is ordered by its hash, and by itself only among those of the same hash.
