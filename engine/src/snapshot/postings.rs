@@ -16,6 +16,8 @@ const MAX_RECENT: usize = 256;
 #[derive(Clone, Debug)]
 pub(crate) struct Postings<K: Ord + Clone> {
     counts: OrdMap<(K, NodeRow), u32>,
+    /// Sums of `counts` over all rows, by thing; none is zero.
+    totals: OrdMap<K, u64>,
     /// Changes that are not in `counts` yet, by thing and row; fewer than [`MAX_RECENT`], none of them zero.
     recent: Arc<Vec<Change<K>>>,
     /// Number of occurrences of all things.
@@ -27,7 +29,12 @@ type Change<K> = ((K, NodeRow), i32);
 
 impl<K: Ord + Clone> Default for Postings<K> {
     fn default() -> Postings<K> {
-        Postings { counts: OrdMap::default(), recent: Arc::default(), n: 0 }
+        Postings {
+            counts: OrdMap::default(),
+            totals: OrdMap::default(),
+            recent: Arc::default(),
+            n: 0,
+        }
     }
 }
 
@@ -61,15 +68,14 @@ impl<K: Ord + Copy> Postings<K> {
     }
 
     fn occurs(&self, thing: K) -> bool {
-        let recent = self.recent_of(thing);
-        if recent.iter().any(|(_, by)| *by > 0) {
-            return true;
+        let mut n_left = 0;
+        for (_, by) in self.recent_of(thing) {
+            if *by > 0 {
+                return true;
+            }
+            n_left += u64::from(by.unsigned_abs());
         }
-        match self.counts.get_next(&(thing, NodeRow::FIRST)) {
-            Some(((of, _), _)) if *of != thing => false,
-            Some(_) => recent.is_empty() || self.rows_of(thing).next().is_some(),
-            None => false,
-        }
+        self.totals.get(&thing).is_some_and(|n| *n > n_left)
     }
 
     /// The noted changes of a thing.
@@ -107,9 +113,12 @@ impl<K: Ord + Copy> Postings<K> {
         }
     }
 
-    /// Enters changes. Most counts are 1, so that one step enters what came or takes out what left; where there is more,
-    /// a second step puts the sum in.
+    /// Enters changes, which are sorted. Most counts are 1, so that one step enters what came or takes out what left;
+    /// where there is more, a second step puts the sum in.
     fn enter(&mut self, changes: &[Change<K>]) {
+        for of_thing in changes.chunk_by(|((a, _), _), ((b, _), _)| a == b) {
+            self.add_to_total(of_thing);
+        }
         for (at, by) in changes {
             let before = match u32::try_from(*by) {
                 Ok(n_more) => self.counts.insert(*at, n_more),
@@ -121,6 +130,17 @@ impl<K: Ord + Copy> Postings<K> {
                 self.counts.insert(*at, after);
             }
         }
+    }
+
+    /// Adds changes of one thing to its total.
+    fn add_to_total(&mut self, changes: &[Change<K>]) {
+        let Some(((thing, _), _)) = changes.first() else { return };
+        let by = changes.iter().map(|(_, by)| i64::from(*by)).sum();
+        let before = self.totals.get(thing).copied().unwrap_or_default();
+        match before.saturating_add_signed(by) {
+            0 => self.totals.remove(thing),
+            total => self.totals.insert(*thing, total),
+        };
     }
 }
 

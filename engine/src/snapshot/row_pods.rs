@@ -122,17 +122,17 @@ impl Changes {
         }
     }
 
-    /// The position of the pod of this name.
+    /// The position of the pod of this name. The latest pods are looked at first: they leave soonest.
     fn position(&self, list: &List, key: &PodKey, hash: u32) -> Option<usize> {
-        let is_moved = |at: usize| self.moved.iter().any(|(position, _)| *position == at);
-        let late = || self.late.iter().position(|placed| placed.is(key, hash));
-        let moved = || self.moved.iter().find(|(_, placed)| placed.is(key, hash));
-        let mut listed = list.pods[..self.n_left].iter().enumerate();
-        listed
-            .find(|(at, placed)| placed.is(key, hash) && !is_moved(*at))
-            .map(|(at, _)| at)
-            .or_else(|| moved().map(|(at, _)| *at))
-            .or_else(|| late().map(|at| self.n_left + at))
+        if let Some(at) = position(&self.late, key, hash) {
+            return Some(self.n_left + at);
+        }
+        if let Some((at, _)) = self.moved.iter().find(|(_, placed)| placed.is(key, hash)) {
+            return Some(*at);
+        }
+        let at = position(&list.pods[..self.n_left], key, hash)?;
+        let is_moved = self.moved.iter().any(|(position, _)| *position == at);
+        (!is_moved).then_some(at)
     }
 
     /// Makes the changes in the list itself.
@@ -154,6 +154,11 @@ impl Changes {
         all.extend_from_slice(&self.late);
         List::new(all)
     }
+}
+
+/// The position of the pod of this name, the last ones looked at first.
+fn position(pods: &[PlacedPod], key: &PodKey, hash: u32) -> Option<usize> {
+    pods.iter().rposition(|placed| placed.is(key, hash))
 }
 
 impl RowPods {
@@ -182,7 +187,7 @@ impl RowPods {
     pub(super) fn find(&self, key: &PodKey) -> Option<&PlacedPod> {
         let hash = hash_of(key);
         match &self.changes {
-            None => self.list.pods.iter().find(|placed| placed.is(key, hash)),
+            None => position(&self.list.pods, key, hash).map(|at| &self.list.pods[at]),
             Some(changes) => {
                 let at = changes.position(&self.list, key, hash)?;
                 Some(changes.get(&self.list, at))
@@ -205,7 +210,7 @@ impl RowPods {
         let hash = hash_of(key);
         match self.begin() {
             None => {
-                let at = self.list.pods.iter().position(|placed| placed.is(key, hash))?;
+                let at = position(&self.list.pods, key, hash)?;
                 Some(self.pods_mut().swap_remove(at))
             }
             Some(mut changes) => {
