@@ -103,8 +103,8 @@ impl Storage {
         Some((driver, class.provisioner != Some(driver)))
     }
 
-    /// The volume of a claim as it counts against a driver's limit; `None` where it does not count (S-VLL-3).
-    pub(crate) fn counted(&self, claim: &PersistentVolumeClaim) -> Option<VolumeId> {
+    /// The volume of a claim as it counts (S-VLL-3), by the volume and the class as they are now.
+    fn counted(&self, claim: &PersistentVolumeClaim) -> Option<VolumeId> {
         if let Some(volume) = claim.volume.as_ref().and_then(|name| self.volumes.get(name)) {
             return volume.counted.clone();
         }
@@ -139,9 +139,9 @@ impl Storage {
         for claim in &volumes.claims {
             let user = user_of(claim, pod, row);
             if self.claims.add_user(&claim.key, &user)
-                && let Some(volume) = self.counted_for(&claim.key, &user)
+                && let Some(volume) = self.claims.counted_for(&claim.key, &user)
             {
-                self.in_use.add(&volume, row, Holder::Pod);
+                self.in_use.add(volume, row, Holder::Pod);
             }
         }
     }
@@ -152,8 +152,8 @@ impl Storage {
         let claimed = volumes
             .claims
             .iter()
-            .filter_map(|claim| self.counted_for(&claim.key, &user_of(claim, pod, row)));
-        let mut counted: Vec<VolumeId> = claimed.chain(volumes.inline.iter().cloned()).collect();
+            .filter_map(|claim| self.claims.counted_for(&claim.key, &user_of(claim, pod, row)));
+        let mut counted: Vec<VolumeId> = claimed.chain(&volumes.inline).cloned().collect();
         counted.sort_unstable();
         counted.dedup();
         counted
@@ -168,9 +168,9 @@ impl Storage {
         for claim in &volumes.claims {
             let user = user_of(claim, pod, row);
             if self.claims.remove_user(&claim.key, &user)
-                && let Some(volume) = self.counted_for(&claim.key, &user)
+                && let Some(volume) = self.claims.counted_for(&claim.key, &user)
             {
-                self.in_use.remove(&volume, row, Holder::Pod);
+                self.in_use.remove(volume, row, Holder::Pod);
             }
         }
     }
@@ -191,6 +191,10 @@ impl Storage {
         };
         let before = uses(self);
         change(self);
+        for key in claims {
+            let counted = self.claims.get(key).and_then(|claim| self.counted(claim));
+            self.claims.set_counted(key, counted);
+        }
         let after = uses(self);
         if before != after {
             before
@@ -203,7 +207,10 @@ impl Storage {
     fn claimed_uses(&self, claims: &[ClaimKey]) -> Vec<Use> {
         let uses = claims.iter().flat_map(|key| {
             let users = self.claims.users_of(key);
-            users.filter_map(|user| Some((self.counted_for(key, user)?, user.row, Holder::Pod)))
+            users.filter_map(|user| {
+                let volume = self.claims.counted_for(key, user)?;
+                Some((volume.clone(), user.row, Holder::Pod))
+            })
         });
         uses.collect()
     }
@@ -218,13 +225,6 @@ impl Storage {
             Some((volume.counted.as_ref()?.under(*attacher), *row, Holder::Attachment))
         });
         uses.collect()
-    }
-
-    /// The volume of a claim as it counts for a user: a claim that was created for one pod does not count for another.
-    fn counted_for(&self, key: &ClaimKey, user: &ClaimUser) -> Option<VolumeId> {
-        let claim = self.claims.get(key)?;
-        let is_owned = user.owner.as_ref().is_none_or(|owner| claim.is_owned_by(owner));
-        if is_owned { self.counted(claim) } else { None }
     }
 
     /// Sets or removes the drivers and limits of a node's CSINode, where both exist.

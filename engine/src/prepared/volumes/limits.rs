@@ -70,7 +70,7 @@ impl Limits {
                 limits.error = Some(super::binding::not_owner(key, pod));
                 return limits;
             }
-            wanted.extend(storage.counted(known));
+            wanted.extend(storage.claims.counted(key).cloned());
             needed.extend(storage.needed_driver(known));
         }
         // An inline disk is translated only where some node could count it.

@@ -7,19 +7,27 @@ use imbl::{OrdMap, OrdSet};
 use super::assumed::AssumptionId;
 use super::hashed::{HashMap, Hashed};
 use crate::model::intern::Symbol;
-use crate::model::key::ClaimKey;
+use crate::model::key::{ClaimKey, VolumeId};
 use crate::model::storage::persistent_volume_claim::PersistentVolumeClaim;
 use crate::rows::NodeRow;
 
 /// Claims and their use. A copy costs a few pointers.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ClaimIndex {
-    by_key: HashMap<ClaimKey, Arc<PersistentVolumeClaim>>,
+    by_key: HashMap<ClaimKey, KnownClaim>,
     by_volume: OrdSet<(Arc<str>, ClaimKey)>,
     by_class: OrdSet<(Symbol, ClaimKey)>,
     users: OrdMap<(Hashed<ClaimKey>, ClaimUser), u32>,
     /// Nodes that were selected with assumed pods, in order of the assumptions (S-VLB-9).
     selected: OrdMap<(ClaimKey, AssumptionId), Symbol>,
+}
+
+/// A claim of the cluster.
+#[derive(Clone, Debug)]
+struct KnownClaim {
+    claim: Arc<PersistentVolumeClaim>,
+    /// The volume of the claim as it counts against a driver's limit; `None` where it does not count (S-VLL-3).
+    counted: Option<VolumeId>,
 }
 
 /// A user of a claim.
@@ -34,7 +42,26 @@ const FIRST_USER: ClaimUser = ClaimUser { row: NodeRow::FIRST, owner: None };
 
 impl ClaimIndex {
     pub(crate) fn get(&self, key: &ClaimKey) -> Option<&PersistentVolumeClaim> {
-        self.by_key.get(key).map(|claim| &**claim)
+        self.by_key.get(key).map(|known| &*known.claim)
+    }
+
+    /// The volume of a claim as it counts against a driver's limit; `None` where it does not count (S-VLL-3).
+    pub(crate) fn counted(&self, key: &ClaimKey) -> Option<&VolumeId> {
+        self.by_key.get(key)?.counted.as_ref()
+    }
+
+    /// The volume of a claim as it counts for a user: a claim that was created for one pod does not count for another.
+    pub(super) fn counted_for(&self, key: &ClaimKey, user: &ClaimUser) -> Option<&VolumeId> {
+        let KnownClaim { claim, counted } = self.by_key.get(key)?;
+        let is_owned = user.owner.as_ref().is_none_or(|owner| claim.is_owned_by(owner));
+        counted.as_ref().filter(|_| is_owned)
+    }
+
+    /// Sets the volume of a claim as it counts.
+    pub(super) fn set_counted(&mut self, key: &ClaimKey, counted: Option<VolumeId>) {
+        if let Some(known) = self.by_key.get_mut(key) {
+            known.counted = counted;
+        }
     }
 
     /// The claims that name a volume.
@@ -50,9 +77,9 @@ impl ClaimIndex {
         claims.take_while(|(of, _)| *of == class).map(|(_, key)| key.clone()).collect()
     }
 
-    /// Adds, replaces or removes the claim of a key.
+    /// Adds, replaces or removes the claim of a key, which does not count before [`ClaimIndex::set_counted`].
     pub(crate) fn replace(&mut self, key: &ClaimKey, new: Option<&Arc<PersistentVolumeClaim>>) {
-        if let Some(old) = self.by_key.remove(key) {
+        if let Some(KnownClaim { claim: old, .. }) = self.by_key.remove(key) {
             self.by_class.remove(&(old.class, key.clone()));
             if let Some(volume) = &old.volume {
                 self.by_volume.remove(&(volume.clone(), key.clone()));
@@ -63,15 +90,15 @@ impl ClaimIndex {
         if let Some(volume) = &claim.volume {
             self.by_volume.insert((volume.clone(), key.clone()));
         }
-        self.by_key.insert(key.clone(), claim.clone());
+        self.by_key.insert(key.clone(), KnownClaim { claim: claim.clone(), counted: None });
     }
 
     /// Adds a user of the claim; returns whether it is the first of its kind on its row.
     pub(crate) fn add_user(&mut self, key: &ClaimKey, user: &ClaimUser) -> bool {
-        let entry = (Hashed::of(key.clone()), user.clone());
+        let entry = || (Hashed::of(key.clone()), user.clone());
         // Most users are the only one of their kind, so that this is all.
-        let Some(n_uses) = self.users.insert(entry.clone(), 1) else { return true };
-        self.users.insert(entry, n_uses + 1);
+        let Some(n_uses) = self.users.insert(entry(), 1) else { return true };
+        self.users.insert(entry(), n_uses + 1);
         false
     }
 

@@ -43,14 +43,14 @@ pub(crate) struct DriverCounts {
 
 impl InUse {
     pub(crate) fn add(&mut self, volume: &VolumeId, row: NodeRow, holder: Holder) {
-        let key = (Hashed::of(volume.clone()), row);
+        let key = || (Hashed::of(volume.clone()), row);
         let mut one = Holders::default();
         *one.of(holder) = 1;
         // Most volumes have one holder, so that this is all.
-        match self.holders.insert(key.clone(), one) {
+        match self.holders.insert(key(), one) {
             Some(mut holders) => {
                 *holders.of(holder) += 1;
-                self.holders.insert(key, holders);
+                self.holders.insert(key(), holders);
             }
             None => self.counts_mut(volume.driver, row).in_use[row.row()] += 1,
         }
