@@ -67,11 +67,16 @@ impl<'a> Plan<'a> {
     ) -> Plan<'a> {
         let prepared = Prepared::new(snapshot, (request.pod, request.policy), request.now, kernels);
         let spec = request.policy.spec();
-        let of_policy = spec.filter.iter().flat_map(|plugin| Filter::all_of(*plugin));
+        let mut filters: SmallVec<[&'static Filter; 8]> = SmallVec::new();
         // S-FNC-1: fences come first, whatever the policy has.
-        let filters = std::iter::once(&FENCE).chain(of_policy);
-        let filters: SmallVec<[&'static Filter; 8]> =
-            filters.filter(|filter| (filter.applies)(&prepared)).collect();
+        filters.extend((FENCE.applies)(&prepared).then_some(&FENCE));
+        for plugin in &spec.filter {
+            for filter in Filter::all_of(*plugin) {
+                if (filter.applies)(&prepared) {
+                    filters.push(filter);
+                }
+            }
+        }
         let has_request_filters = filters.iter().any(|filter| !filter.scope.is_row());
         let filters_by_class = filters.iter().all(|filter| !matches!(filter.scope, Scope::Request));
         let (mut plain_scores, mut normalized_scores) = (SmallVec::new(), SmallVec::new());

@@ -9,6 +9,7 @@ pub(crate) mod devices;
 pub(crate) mod draft;
 mod generation;
 mod indexed;
+pub(crate) mod known_versions;
 pub(crate) mod local_devices;
 pub(crate) mod matching;
 pub(crate) mod node_table;
@@ -206,5 +207,10 @@ impl Snapshot {
     /// The node object of a row, `None` for a free row.
     pub(crate) fn node(&self, row: NodeRow) -> Option<&Node> {
         self.shards.get(row.shard())?.nodes.node(row.row())
+    }
+
+    /// The name of the node of a row, `None` for a free row.
+    pub(crate) fn node_name(&self, row: NodeRow) -> Option<&Arc<str>> {
+        self.shards.get(row.shard())?.nodes.name(row.row())
     }
 }

@@ -145,14 +145,12 @@ impl<'a> Fork<'a> {
         ),
         attempt: impl FnOnce(&mut Plan<'_>, &mut Evaluation) -> T,
     ) -> T {
-        let plan = Plan::new(&self.draft.snapshot, request, kernels);
-        let mut plan = if !self.unlisted.is_empty() && looks_at_pods(&plan) {
+        let mut plan = Plan::new(&self.draft.snapshot, request, kernels);
+        if !self.unlisted.is_empty() && looks_at_pods(&plan) {
             drop(plan);
             self.list();
-            Plan::new(&self.draft.snapshot, request, kernels)
-        } else {
-            plan
-        };
+            plan = Plan::new(&self.draft.snapshot, request, kernels);
+        }
         let (Some(key), Some(keep)) = (MemoKey::of(&plan), keep(&plan)) else {
             return attempt(&mut plan, &mut Evaluation::default());
         };

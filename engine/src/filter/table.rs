@@ -45,7 +45,7 @@ impl Filter {
 
     /// The first filter of a plugin, if it is implemented: the one with its PreFilter.
     pub(crate) fn of(plugin: Plugin) -> Option<&'static Filter> {
-        const { &FILTERS }.iter().find(|filter| filter.plugin == plugin)
+        Filter::all_of(plugin).first()
     }
 }
 

@@ -25,6 +25,7 @@ use crate::plan::counted::{Filtering, Scoring};
 use crate::plugin::Plugin;
 use crate::rows::{NodeRow, ROWS, RowSet};
 use crate::snapshot::Snapshot;
+use crate::snapshot::known_versions::KnownVersions;
 use crate::snapshot::shard::Shard;
 
 /// The evaluation of one shape under one policy.
@@ -32,7 +33,7 @@ use crate::snapshot::shard::Shard;
 pub(crate) struct Evaluation {
     shards: Vec<ShardEvaluation>,
     /// The versions of `shards`.
-    versions: Vec<u64>,
+    versions: KnownVersions,
     /// Number of feasible rows of all shards.
     n_feasible: u32,
     /// Shards that changed since they were scored; since they were ranked.
@@ -79,8 +80,7 @@ impl Evaluation {
         }
         let is_same_lineage = std::mem::replace(&mut self.lineage, *lineage) == *lineage;
         self.resize(shards.len());
-        let mut changed: SmallVec<[usize; 8]> = SmallVec::new();
-        changed.extend(shards.changed(&self.versions));
+        let changed = self.versions.changed(shards);
         if are_few(changed.len()) {
             for index in changed {
                 self.refilter(plan, &shards[index], is_same_lineage);
@@ -94,6 +94,7 @@ impl Evaluation {
             self.n_feasible = self.shards.iter().map(|shard| shard.n_feasible).sum();
             changed.into_iter().for_each(|index| self.note(index));
         }
+        self.versions.note_groups(shards);
         if self.n_nodes != plan.n_nodes() {
             self.n_nodes = plan.n_nodes();
             self.shards.iter_mut().for_each(|shard| shard.is_scored = false);
@@ -112,20 +113,19 @@ impl Evaluation {
 
     /// Notes that a shard was filtered.
     fn note(&mut self, index: usize) {
-        self.versions[index] = self.shards[index].version;
+        self.versions.note(index, self.shards[index].version);
         self.unscored.insert(index);
         self.unranked.insert(index);
     }
 
     fn resize(&mut self, n_shards: usize) {
         self.shards.resize_with(n_shards, ShardEvaluation::default);
-        self.versions.resize(n_shards, 0);
     }
 
     /// Forgets all that is known of shards.
     fn forget_shards(&mut self) {
         self.shards.clear();
-        self.versions.clear();
+        self.versions = KnownVersions::default();
         self.n_feasible = 0;
         self.raw_maxima = RawMaxima::default();
         self.unscored.clear();
@@ -228,7 +228,7 @@ impl Evaluation {
             self.filter(plan);
         }
         self.resize(shards.len());
-        if self.versions[shard.index] != shard.version {
+        if self.versions.of(shard.index) != shard.version {
             self.refilter(plan, shard, true);
         }
         let rows = passing_request(plan, shard, self.shards[shard.index].feasible);

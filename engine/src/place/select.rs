@@ -102,7 +102,7 @@ fn by_shard(
 }
 
 fn name<'a>(plan: &Plan<'a>, row: NodeRow) -> &'a str {
-    plan.snapshot().node(row).map_or("", |node| node.name())
+    plan.snapshot().node_name(row).map_or("", |name| &**name)
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! NodeTable: columns over the node objects of a shard. Changes with nodes, not with pods.
 
+use std::sync::Arc;
+
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
@@ -19,6 +21,8 @@ pub(crate) struct NodeTable {
     /// Rows that hold a node.
     pub(crate) rows: RowSet,
     pub(crate) nodes: Box<[Option<Node>]>,
+    /// The nodes' names, beside them: a decision reads nothing else of the node that it chooses.
+    pub(crate) names: Box<[Option<Arc<str>>]>,
     pub(crate) row_of_name: FxHashMap<Symbol, usize>,
     pub(crate) name_hash: Box<Column<u32>>,
     pub(crate) unschedulable: RowSet,
@@ -56,8 +60,8 @@ pub(crate) struct Allocatable {
 pub(crate) struct LabelKey {
     pub(crate) rows: RowSet,
     pub(crate) values: FxHashMap<Symbol, RowSet>,
-    /// The domain of each row.
-    pub(crate) domains: Box<Column<DomainId>>,
+    /// The domain of each row; [`DomainId::NONE`] for rows without the key. Counts by domain share it.
+    pub(crate) domains: Arc<Column<DomainId>>,
 }
 
 /// Rows that report one image, grouped by the image's state in their snapshot entry (S-IL-5).
@@ -78,6 +82,7 @@ impl Default for NodeTable {
             version: 0,
             rows: RowSet::EMPTY,
             nodes: vec![None; ROWS].into(),
+            names: vec![None; ROWS].into(),
             row_of_name: FxHashMap::default(),
             name_hash: Box::default(),
             unschedulable: RowSet::EMPTY,
@@ -101,6 +106,7 @@ impl NodeTable {
         let facts = node.facts();
         self.rows.insert(row);
         self.row_of_name.insert(facts.symbol, row);
+        self.names[row] = Some(facts.name.clone());
         self.name_hash[row] = facts.name_hash;
         if facts.unschedulable {
             self.unschedulable.insert(row);
@@ -108,7 +114,7 @@ impl NodeTable {
         for ((key, value), domain) in facts.labels.iter().zip(domains) {
             let entry = self.labels.entry(*key).or_default();
             entry.rows.insert(row);
-            entry.domains[row] = *domain;
+            Arc::make_mut(&mut entry.domains)[row] = *domain;
             entry.values.entry(*value).or_default().insert(row);
         }
         for taint in &facts.taints {
@@ -149,6 +155,7 @@ impl NodeTable {
         let facts = node.facts();
         self.rows.remove(row);
         self.row_of_name.remove(&facts.symbol);
+        self.names[row] = None;
         self.name_hash[row] = 0;
         self.unschedulable.remove(row);
         self.fenced.remove(row);
@@ -231,6 +238,11 @@ impl NodeTable {
     pub(crate) fn node(&self, row: usize) -> Option<&Node> {
         self.nodes.get(row)?.as_ref()
     }
+
+    /// The name of a row's node, `None` for a free row.
+    pub(crate) fn name(&self, row: usize) -> Option<&Arc<str>> {
+        self.names.get(row)?.as_ref()
+    }
 }
 
 /// Up to this many values of a key in a shard are iterated over; with more the rows are.
@@ -277,7 +289,7 @@ impl LabelKey {
 
     fn remove(&mut self, value: Symbol, row: usize) {
         self.rows.remove(row);
-        self.domains[row] = DomainId::NONE;
+        Arc::make_mut(&mut self.domains)[row] = DomainId::NONE;
         if let Some(rows) = self.values.get_mut(&value) {
             rows.remove(row);
             if rows.is_empty() {

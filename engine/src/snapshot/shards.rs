@@ -1,5 +1,5 @@
 //! Shards: the shards of a snapshot, in groups. A copy costs a pointer for each group, and whoever looks for the shards
-//! that changed compares versions that lie side by side.
+//! that changed compares versions that lie side by side: one of each group, then those of a group that differs.
 
 use std::iter::FlatMap;
 use std::ops::Index;
@@ -12,14 +12,22 @@ use super::shard::Shard;
 
 /// Number of shards of a group. A change copies the pointers of one group, a snapshot those of all groups: with 8, the 20
 /// shards of 5,000 nodes take 11 of them, and the 400 of 100,000 nodes 58.
-const GROUP: usize = 8;
+pub(super) const GROUP: usize = 8;
 
 /// The shards by index.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Shards {
     /// All full but the last.
-    groups: Vec<Arc<Group>>,
+    groups: Vec<Versioned>,
     n_shards: usize,
+}
+
+/// A group with the version that a change of it had last. Versions are given once, so that a group of equal version is
+/// the same group.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Versioned {
+    version: u64,
+    group: Arc<Group>,
 }
 
 /// Shards of consecutive indexes.
@@ -37,42 +45,34 @@ impl Shards {
     }
 
     pub(crate) fn get(&self, index: usize) -> Option<&Arc<Shard>> {
-        self.groups.get(index / GROUP)?.shards.get(index % GROUP)
+        self.groups.get(index / GROUP)?.group.shards.get(index % GROUP)
     }
 
     /// The shards in the order of their indexes.
     pub(crate) fn iter(&self) -> Iter<'_> {
-        self.groups.iter().flat_map(|group| group.shards.iter())
+        self.groups.iter().flat_map(|versioned| versioned.group.shards.iter())
     }
 
     /// The versions of the shards, in the same order.
     pub(crate) fn versions(&self) -> impl Iterator<Item = u64> {
-        self.groups.iter().flat_map(|group| group.versions.iter().copied())
+        self.groups.iter().flat_map(|versioned| versioned.group.versions.iter().copied())
     }
 
-    /// The indexes of the shards whose version is another one than this list has at their index; those beyond its end
-    /// are among them.
-    pub(crate) fn changed<'a>(&'a self, since: &'a [u64]) -> impl Iterator<Item = usize> + 'a {
-        let since = since.chunks(GROUP).chain(std::iter::repeat(&[][..]));
-        let groups = self.groups.iter().zip(since).enumerate();
-        groups.filter(|(_, (group, since))| group.versions[..] != **since).flat_map(
-            |(at, (group, since))| {
-                let differs =
-                    |(i, version): (usize, &u64)| (since.get(i) != Some(version)).then_some(i);
-                let within = group.versions.iter().enumerate().filter_map(differs);
-                within.map(move |i| at * GROUP + i)
-            },
-        )
+    /// The groups by index: the version that a change of it had last, and the versions of its shards.
+    pub(super) fn groups(&self) -> impl Iterator<Item = (u64, &[u64])> {
+        self.groups.iter().map(|Versioned { version, group }| (*version, &group.versions[..]))
     }
 
     /// Appends a shard.
     pub(crate) fn push(&mut self, shard: Arc<Shard>) {
         debug_assert_eq!(shard.index, self.n_shards, "each shard is at its index");
         if self.n_shards.is_multiple_of(GROUP) {
-            self.groups.push(Arc::default());
+            self.groups.push(Versioned::default());
         }
         self.n_shards += 1;
-        if let Some(group) = self.groups.last_mut().map(Arc::make_mut) {
+        if let Some(Versioned { version, group }) = self.groups.last_mut() {
+            *version = shard.version.max(*version);
+            let group = Arc::make_mut(group);
             group.versions.push(shard.version);
             group.shards.push(shard);
         }
@@ -83,7 +83,9 @@ impl Shards {
     /// # Panics
     /// If there is no such shard.
     pub(crate) fn change(&mut self, index: usize, version: u64) -> &mut Shard {
-        let group = Arc::make_mut(&mut self.groups[index / GROUP]);
+        let versioned = &mut self.groups[index / GROUP];
+        versioned.version = version;
+        let group = Arc::make_mut(&mut versioned.group);
         group.versions[index % GROUP] = version;
         let shard = Arc::make_mut(&mut group.shards[index % GROUP]);
         shard.version = version;
@@ -95,16 +97,16 @@ impl Shards {
     /// # Panics
     /// If there is no such shard.
     pub(crate) fn amend(&mut self, index: usize) -> &mut Shard {
-        let group = Arc::make_mut(&mut self.groups[index / GROUP]);
+        let group = Arc::make_mut(&mut self.groups[index / GROUP].group);
         Arc::make_mut(&mut group.shards[index % GROUP])
     }
 }
 
 /// The shards of a snapshot, in the order of their indexes.
 pub(crate) type Iter<'a> = FlatMap<
-    slice::Iter<'a, Arc<Group>>,
+    slice::Iter<'a, Versioned>,
     slice::Iter<'a, Arc<Shard>>,
-    fn(&'a Arc<Group>) -> slice::Iter<'a, Arc<Shard>>,
+    fn(&'a Versioned) -> slice::Iter<'a, Arc<Shard>>,
 >;
 
 impl<'a> IntoIterator for &'a Shards {
@@ -120,7 +122,7 @@ impl Index<usize> for Shards {
     type Output = Arc<Shard>;
 
     fn index(&self, index: usize) -> &Arc<Shard> {
-        &self.groups[index / GROUP].shards[index % GROUP]
+        &self.groups[index / GROUP].group.shards[index % GROUP]
     }
 }
 
@@ -156,21 +158,14 @@ mod tests {
     }
 
     #[test]
-    fn a_change_is_found_and_leaves_copies_as_they_are() {
-        let mut shards = shards(2 * GROUP + 3);
-        let (before, versions) = (shards.clone(), shards.versions().collect::<Vec<_>>());
-        assert_eq!(shards.changed(&versions).count(), 0);
-        for index in [0, GROUP, 2 * GROUP + 2] {
-            assert_eq!(shards.change(index, 900).version, 900);
-        }
-        shards.amend(5);
-        let changed: Vec<usize> = shards.changed(&versions).collect();
-        assert_eq!(changed, [0, GROUP, 2 * GROUP + 2]);
-        assert_eq!(before.changed(&versions).count(), 0);
-        assert!(before.iter().all(|shard| shard.version < 900));
-        // A shard beyond the end of the list of versions counts as changed.
-        let changed: Vec<usize> = shards.changed(&versions[..2 * GROUP + 1]).collect();
-        assert_eq!(changed, [0, GROUP, 2 * GROUP + 1, 2 * GROUP + 2]);
-        assert_eq!(shards.changed(&[]).count(), shards.len());
+    fn a_change_leaves_copies_as_they_are() {
+        let mut shards = shards(GROUP + 1);
+        let before = shards.clone();
+        assert_eq!(shards.change(0, 900).version, 900);
+        shards.amend(GROUP);
+        assert_eq!(before[0].version, 100);
+        let of_groups = |shards: &Shards| -> Vec<u64> { shards.groups().map(|it| it.0).collect() };
+        assert_eq!(of_groups(&before), [100 + GROUP as u64 - 1, 100 + GROUP as u64]);
+        assert_eq!(of_groups(&shards), [900, 100 + GROUP as u64]);
     }
 }
