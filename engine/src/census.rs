@@ -16,6 +16,7 @@ use smallvec::SmallVec;
 
 use crate::kernel::Kernels;
 use crate::model::Pod;
+use crate::model::intern::Symbol;
 use crate::model::shape::ShapeFacts;
 use crate::plugin::Plugin;
 use crate::policy::Policy;
@@ -70,6 +71,19 @@ struct Tally {
     by_row: Vec<i32>,
 }
 
+impl Tally {
+    /// Sets the weights of this number of rows to 0.
+    fn clear(&mut self, n_rows: usize) {
+        if self.by_row.capacity() < n_rows {
+            // New memory is mostly zero already.
+            self.by_row = vec![0; n_rows];
+        } else {
+            self.by_row.clear();
+            self.by_row.resize(n_rows, 0);
+        }
+    }
+}
+
 /// Changes in a shard since a version.
 struct Changed {
     shard: usize,
@@ -98,7 +112,9 @@ impl Census {
             Some(changes) => self.count_on(&changes, snapshot, shape),
             None => self.count_anew(demand, snapshot, shape),
         }
-        self.sums.iter_mut().for_each(DomainSums::settle);
+        for (sums, by) in self.sums.iter_mut().zip(&self.counted.sums) {
+            sums.settle(&self.tallies[by.subject].by_row);
+        }
         #[cfg(debug_assertions)]
         if snapshot.shards.len() <= MAX_SHARDS_CHECKED {
             self.assert_as_anew(demand, snapshot, shape);
@@ -136,9 +152,36 @@ impl Census {
         self.sums[index].is_by_row().then(|| self.on_shard(subject, shard).try_into().ok())?
     }
 
-    /// The sums at an index of the demand's sums.
+    /// The sums at an index of the demand's sums, by domain. The first call adds them up.
     pub(crate) fn sum(&self, index: usize) -> &DomainSums {
+        let subject = self.counted.sums[index].subject;
+        self.sums[index].fill(&self.tallies[subject].by_row);
         &self.sums[index]
+    }
+
+    /// The total of the sums at an index of the demand's sums.
+    pub(crate) fn total(&self, index: usize) -> i64 {
+        self.sums[index].total()
+    }
+
+    /// The topology key of the sums at an index of the demand's sums.
+    pub(crate) fn key(&self, index: usize) -> Symbol {
+        self.sums[index].key()
+    }
+
+    /// Whether each row is alone in its domain of the sums at an index of the demand's sums.
+    pub(crate) fn is_by_row(&self, index: usize) -> bool {
+        self.sums[index].is_by_row()
+    }
+
+    /// Whether the weight of any domain of the sums at an index of the demand's sums is not 0.
+    pub(crate) fn is_any(&self, index: usize) -> bool {
+        self.total(index) != 0 || self.sum(index).by_domain().iter().any(|sum| *sum != 0)
+    }
+
+    /// One more than the largest number of a domain of the sums at an index of the demand's sums.
+    pub(crate) fn n_domains(&self, index: usize) -> usize {
+        self.sums[index].n_domains()
     }
 
     /// The shards that changed since the last update, with the changed rows of each, if they are known and few. All
@@ -191,8 +234,8 @@ impl Census {
                 "numbers of pods"
             );
         }
-        for (sums, anew) in self.sums.iter().zip(&anew.sums) {
-            sums.assert_agrees(anew);
+        for index in 0..self.sums.len() {
+            self.sum(index).assert_agrees(anew.sum(index));
         }
     }
 
@@ -218,10 +261,8 @@ impl Census {
     fn move_rows(&mut self, shard: &Shard, rows: &RowSet, snapshot: &Snapshot, shape: &ShapeFacts) {
         for (sum, by) in self.sums.iter_mut().zip(&self.counted.sums) {
             let counted = by.nodes.rows(by.key, shard, shape, snapshot);
-            let weights = &self.tallies[by.subject].by_row;
-            for row in rows.iter().map(|row| NodeRow::new(shard.index, row)) {
-                sum.move_row(shard, &counted, row, weights[row.index()]);
-            }
+            let weights = &self.tallies[by.subject].by_row[shard.index * ROWS..];
+            sum.move_rows(shard, counted, rows, weights);
         }
     }
 
@@ -276,22 +317,17 @@ impl Census {
         self.tallies.resize_with(demand.subjects.len(), Tally::default);
         for (tally, subject) in self.tallies.iter_mut().zip(&demand.subjects) {
             let weights = Weights::of(subject, &demand.terms, snapshot);
-            tally.by_row.clear();
-            tally.by_row.resize(snapshot.shards.len() * ROWS, 0);
-            weights.for_each_row(snapshot, |row, n_pods, weight| {
-                tally.by_row[row.index()] += n_pods as i32 * weight;
-            });
+            tally.clear(snapshot.shards.len() * ROWS);
+            weights.for_each_part(snapshot, |row, weight| tally.by_row[row.index()] += weight);
             tally.scale = Scale::of(weights);
         }
-        if is_same_nodes {
-            self.sums.iter_mut().for_each(DomainSums::clear);
-        } else {
+        if !is_same_nodes {
             self.sums.clear();
             let sums = demand.sums.iter().map(|by| DomainSums::new(by, snapshot, shape));
             self.sums.extend(sums);
         }
         for (sums, by) in self.sums.iter_mut().zip(&demand.sums) {
-            sums.add_all(&self.tallies[by.subject].by_row);
+            sums.count(&self.tallies[by.subject].by_row);
         }
     }
 
@@ -306,11 +342,10 @@ impl Census {
     pub(crate) fn has_any(&self, sum: usize, snapshot: &Snapshot) -> bool {
         let by = &self.counted.sums[sum];
         let subject = &self.counted.subjects[by.subject];
-        let mut has_any = false;
-        Weights::of(subject, &self.counted.terms, snapshot).for_each_row(snapshot, |row, _, _| {
+        let weights = Weights::of(subject, &self.counted.terms, snapshot);
+        weights.rows(snapshot).any(|row| {
             let labels = &snapshot.shards[row.shard()].nodes.labels;
-            has_any |= labels.get(&by.key).is_some_and(|label| label.rows.contains(row.row()));
-        });
-        has_any
+            labels.get(&by.key).is_some_and(|label| label.rows.contains(row.row()))
+        })
     }
 }

@@ -122,7 +122,7 @@ fn choose(
 
 /// The choice of the only feasible row; `None` if it holds no node.
 fn only(plan: &Plan<'_>, row: NodeRow) -> Option<Choice> {
-    let node = plan.snapshot().node(row)?.facts().name.clone();
+    let node = plan.snapshot().node_name(row)?.clone();
     Some(Choice { row, node, total: None, n_feasible: 1, n_best: 1 })
 }
 
@@ -134,7 +134,7 @@ fn best(
     tie_break: TieBreak,
 ) -> Option<Choice> {
     let row = select::select(plan, best, tie_break)?;
-    let node = plan.snapshot().node(row)?.facts().name.clone();
+    let node = plan.snapshot().node_name(row)?.clone();
     Some(Choice { row, node, total: Some(best.total()), n_feasible, n_best: best.n_rows() })
 }
 

@@ -75,7 +75,7 @@ pub(super) fn compare(plan: &Filtering<'_, '_>, shared: &mut Shared, at: At<'_>)
 fn near(plan: &Filtering<'_, '_>, selectors: &[Arc<str>], at: At<'_>) -> Vec<Judged> {
     let (affinity, census) = (&plan.demand().affinity, plan.census());
     let is_first =
-        affinity.matches_itself && affinity.sums.iter().all(|sum| census.sum(*sum).total() == 0);
+        affinity.matches_itself && affinity.sums.iter().all(|sum| census.total(*sum) == 0);
     let judged = affinity.sums.iter().zip(selectors).enumerate().map(|(term, (sum, selector))| {
         let sums = census.sum(*sum);
         let n_pods = sums.of(at.shard.nodes.domain_of(at.row, sums.key()));

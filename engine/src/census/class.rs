@@ -145,7 +145,7 @@ impl Census {
         let reading = self.reading(sum);
         let value = class.value(reading)?;
         Some(match reading {
-            Reading::Domain(_) => self.sums[sum].of(DomainId(value as u32)),
+            Reading::Domain(_) => self.sum(sum).of(DomainId(value as u32)),
             Reading::Weight { .. } => i64::from(value),
         })
     }

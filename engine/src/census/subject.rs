@@ -149,18 +149,21 @@ impl Weights {
         self.terms.extend(of_key.filter_map(|term| Some((term.id, weight(term.facts.kind)?))));
     }
 
-    /// Passes the rows of each population and each term to a function, with the number of occurrences and the weight of
-    /// each.
-    pub(crate) fn for_each_row(
-        &self,
-        snapshot: &Snapshot,
-        mut found: impl FnMut(NodeRow, u32, i32),
-    ) {
+    /// The rows with pods of each population and owners of each term.
+    pub(crate) fn rows<'a>(&'a self, snapshot: &'a Snapshot) -> impl Iterator<Item = NodeRow> + 'a {
+        let populations = self.populations.iter().map(|(id, _)| *id);
+        let of_populations = populations.flat_map(|id| snapshot.populations.rows_of(id));
+        let terms = self.terms.iter().map(|(id, _)| *id);
+        of_populations.chain(terms.flat_map(|id| snapshot.terms.rows_of(id))).map(|(row, _)| row)
+    }
+
+    /// Passes the weight of each row to a function, in parts: what a row gets in all is its weight.
+    pub(crate) fn for_each_part(&self, snapshot: &Snapshot, mut found: impl FnMut(NodeRow, i32)) {
         for (id, weight) in &self.populations {
-            snapshot.populations.rows_of(*id).for_each(|(row, n)| found(row, n, *weight));
+            snapshot.populations.for_each_part(*id, |row, n| found(row, n * weight));
         }
         for (id, weight) in &self.terms {
-            snapshot.terms.rows_of(*id).for_each(|(row, n)| found(row, n, *weight));
+            snapshot.terms.for_each_part(*id, |row, n| found(row, n * weight));
         }
     }
 }

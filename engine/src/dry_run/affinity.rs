@@ -31,7 +31,7 @@ pub(super) fn applies(prepared: &Prepared<'_>) -> bool {
     let demand = prepared.demand();
     !demand.affinity.sums.is_empty()
         || !demand.anti_affinity.is_empty()
-        || demand.blockers.iter().any(|sum| prepared.census().sum(*sum).total() > 0)
+        || demand.blockers.iter().any(|sum| prepared.census().total(*sum) > 0)
 }
 
 impl<'p> Affinity<'p> {

@@ -53,7 +53,7 @@ fn passes(prepared: &Prepared<'_>, class: &Class<'_>) -> bool {
 /// Whether the pod may be the first of its group (S-IPA-7).
 fn may_be_first(prepared: &Prepared<'_>) -> bool {
     let (affinity, census) = (&prepared.demand().affinity, prepared.census());
-    affinity.matches_itself && affinity.sums.iter().all(|sum| census.sum(*sum).total() == 0)
+    affinity.matches_itself && affinity.sums.iter().all(|sum| census.total(*sum) == 0)
 }
 
 /// Clears rows. Cost: for each topology key one step for each of its values in the shard, or for each row.
@@ -67,15 +67,14 @@ fn run(prepared: &Prepared<'_>, shard: &Shard, rows: &mut RowSet) {
 /// topology keys (S-IPA-7).
 fn near(prepared: &Prepared<'_>, shard: &Shard, rows: &RowSet) -> RowSet {
     let (affinity, census) = (&prepared.demand().affinity, prepared.census());
-    let sums = || affinity.sums.iter().map(|sum| census.sum(*sum));
     if may_be_first(prepared) {
-        let keys: Vec<_> = sums().map(|sum| sum.key()).collect();
+        let keys: Vec<_> = affinity.sums.iter().map(|sum| census.key(*sum)).collect();
         let mut keyed = with_keys(&shard.nodes, keys.iter());
         keyed.intersect(rows);
         return keyed;
     }
     let mut near = *rows;
-    for sum in sums() {
+    for sum in affinity.sums.iter().map(|sum| census.sum(*sum)) {
         near = match shard.nodes.labels.get(&sum.key()) {
             Some(label) => label.rows_where(&near, |domain| sum.of(domain) > 0),
             None => return RowSet::EMPTY,
@@ -89,9 +88,8 @@ fn occupied(prepared: &Prepared<'_>, sums: &[usize], shard: &Shard, rows: &RowSe
     let mut occupied = RowSet::EMPTY;
     let census = prepared.census();
     for index in sums {
-        let sum = census.sum(*index);
-        if sum.total() > 0
-            && let Some(label) = shard.nodes.labels.get(&sum.key())
+        if census.total(*index) > 0
+            && let Some(label) = shard.nodes.labels.get(&census.key(*index))
         {
             occupied.union(&match census.by_row(*index, shard) {
                 Some(weights) => {
@@ -99,7 +97,10 @@ fn occupied(prepared: &Prepared<'_>, sums: &[usize], shard: &Shard, rows: &RowSe
                     keyed.intersect(&label.rows);
                     prepared.kernels.rows_positive(weights, &keyed)
                 }
-                None => label.rows_where(rows, |domain| sum.of(domain) > 0),
+                None => {
+                    let sum = census.sum(*index);
+                    label.rows_where(rows, |domain| sum.of(domain) > 0)
+                }
             });
         }
     }

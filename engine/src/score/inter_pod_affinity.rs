@@ -30,21 +30,21 @@ fn score(prepared: &Prepared<'_>, feasible: &[RowSet]) -> Option<ClusterScores> 
     let weights = |sum: &DomainSums| -> Vec<i32> {
         sum.by_domain().iter().map(|weight| *weight as i32).collect()
     };
-    if let [sum] = preferences[..] {
+    if let [sum] = preferences[..]
+        && census.n_domains(sum) <= FEW_DOMAINS
+    {
         let sum = census.sum(sum);
-        if sum.by_domain().len() <= FEW_DOMAINS {
-            let columns = Columns::ByDomain { key: sum.key(), scores: weights(sum) };
-            return Some(ClusterScores { columns, normalized: None });
-        }
+        let columns = Columns::ByDomain { key: sum.key(), scores: weights(sum) };
+        return Some(ClusterScores { columns, normalized: None });
     }
     let mut columns = vec![[0; ROWS]; feasible.len()];
     for index in preferences {
-        let sum = census.sum(*index);
         // By row, where each row is a domain of its own; else by domain.
-        let weights = if sum.is_by_row() { Vec::new() } else { weights(sum) };
+        let is_by_row = census.is_by_row(*index);
+        let weights = if is_by_row { Vec::new() } else { weights(census.sum(*index)) };
         let few = few_domains(&weights);
         for (column, shard) in columns.iter_mut().zip(&prepared.snapshot().shards) {
-            let Some(label) = shard.nodes.labels.get(&sum.key()) else {
+            let Some(label) = shard.nodes.labels.get(&census.key(*index)) else {
                 continue;
             };
             let domains = &label.domains.0;
@@ -88,5 +88,5 @@ fn is_any_weighed(prepared: &Prepared<'_>) -> bool {
         .demand()
         .preferences
         .iter()
-        .any(|sum| census.sum(*sum).is_any() || census.has_any(*sum, prepared.snapshot()))
+        .any(|sum| census.is_any(*sum) || census.has_any(*sum, prepared.snapshot()))
 }

@@ -43,6 +43,11 @@ impl PopulationIndex {
         self.pods.rows_of(id)
     }
 
+    /// Passes the rows of a population to a function with parts of the number of its pods ([`Postings::for_each_part`]).
+    pub(crate) fn for_each_part(&self, id: PopulationId, found: impl FnMut(NodeRow, i32)) {
+        self.pods.for_each_part(id, found);
+    }
+
     /// Populations of a namespace, or of all, that have this label.
     pub(crate) fn with_label(
         &self,

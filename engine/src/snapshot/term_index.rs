@@ -51,6 +51,11 @@ impl TermIndex {
         self.owners.rows_of(id)
     }
 
+    /// Passes the rows with owners of a term to a function with parts of their number ([`Postings::for_each_part`]).
+    pub(crate) fn for_each_part(&self, id: TermId, found: impl FnMut(NodeRow, i32)) {
+        self.owners.for_each_part(id, found);
+    }
+
     /// All terms that match a pod with these labels in this namespace, without duplicates.
     ///
     /// Cost: one lookup for each label, and one test for each term that names one of them or none.
