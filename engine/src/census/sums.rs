@@ -150,7 +150,7 @@ impl DomainSums {
         for (shard, weights) in self.shards.iter().zip(weights.chunks_exact(ROWS)) {
             let Some(domains) = &shard.domains else { continue };
             if self.nodes_are_all && !is_few {
-                // What rows without the key add, which are in no domain, is taken back below.
+                // A row without the key adds to the entry of no domain, which is set to 0 in the end.
                 for (domain, weight) in domains.0.iter().zip(weights) {
                     by_domain[domain.index()] += i64::from(*weight);
                 }

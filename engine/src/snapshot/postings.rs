@@ -57,18 +57,13 @@ impl<K: Ord + Copy> Postings<K> {
 
     /// The rows where the thing occurs, with the number of occurrences, by row.
     pub(crate) fn rows_of(&self, thing: K) -> impl Iterator<Item = (NodeRow, u32)> + '_ {
-        let counts = self.counts.range((thing, NodeRow::FIRST)..);
-        let counts = counts.take_while(move |((of, _), _)| *of == thing);
-        let counts = counts.map(|((_, row), count)| (*row, *count));
-        Rows { counts, ahead: None, recent: self.recent_of(thing) }
+        Rows { counts: self.entered_of(thing), ahead: None, recent: self.recent_of(thing) }
     }
 
     /// Passes the rows where the thing occurs to a function with parts of the number of occurrences: what a row gets in all
     /// is its number, and may be 0. Faster than [`Postings::rows_of`].
     pub(crate) fn for_each_part(&self, thing: K, mut found: impl FnMut(NodeRow, i32)) {
-        let counts = self.counts.range((thing, NodeRow::FIRST)..);
-        let counts = counts.take_while(move |((of, _), _)| *of == thing);
-        counts.for_each(|((_, row), count)| found(*row, *count as i32));
+        self.entered_of(thing).for_each(|(row, count)| found(row, count as i32));
         self.recent_of(thing).iter().for_each(|((_, row), by)| found(*row, *by));
     }
 
@@ -85,6 +80,13 @@ impl<K: Ord + Copy> Postings<K> {
             n_left += u64::from(by.unsigned_abs());
         }
         self.totals.get(&thing).is_some_and(|n| *n > n_left)
+    }
+
+    /// The rows of a thing with their counts, as far as they are entered, by row.
+    fn entered_of(&self, thing: K) -> impl Iterator<Item = (NodeRow, u32)> + '_ {
+        let counts = self.counts.range((thing, NodeRow::FIRST)..);
+        let counts = counts.take_while(move |((of, _), _)| *of == thing);
+        counts.map(|((_, row), count)| (*row, *count))
     }
 
     /// The noted changes of a thing.

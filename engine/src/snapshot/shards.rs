@@ -18,14 +18,14 @@ pub(super) const GROUP: usize = 8;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Shards {
     /// All full but the last.
-    groups: Vec<Versioned>,
+    groups: Vec<VersionedGroup>,
     n_shards: usize,
 }
 
 /// A group with the version that a change of it had last. Versions are given once, so that a group of equal version is
 /// the same group.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Versioned {
+pub(crate) struct VersionedGroup {
     version: u64,
     group: Arc<Group>,
 }
@@ -60,17 +60,17 @@ impl Shards {
 
     /// The groups by index: the version that a change of it had last, and the versions of its shards.
     pub(super) fn groups(&self) -> impl Iterator<Item = (u64, &[u64])> {
-        self.groups.iter().map(|Versioned { version, group }| (*version, &group.versions[..]))
+        self.groups.iter().map(|VersionedGroup { version, group }| (*version, &group.versions[..]))
     }
 
     /// Appends a shard.
     pub(crate) fn push(&mut self, shard: Arc<Shard>) {
         debug_assert_eq!(shard.index, self.n_shards, "each shard is at its index");
         if self.n_shards.is_multiple_of(GROUP) {
-            self.groups.push(Versioned::default());
+            self.groups.push(VersionedGroup::default());
         }
         self.n_shards += 1;
-        if let Some(Versioned { version, group }) = self.groups.last_mut() {
+        if let Some(VersionedGroup { version, group }) = self.groups.last_mut() {
             *version = shard.version.max(*version);
             let group = Arc::make_mut(group);
             group.versions.push(shard.version);
@@ -104,9 +104,9 @@ impl Shards {
 
 /// The shards of a snapshot, in the order of their indexes.
 pub(crate) type Iter<'a> = FlatMap<
-    slice::Iter<'a, Versioned>,
+    slice::Iter<'a, VersionedGroup>,
     slice::Iter<'a, Arc<Shard>>,
-    fn(&'a Versioned) -> slice::Iter<'a, Arc<Shard>>,
+    fn(&'a VersionedGroup) -> slice::Iter<'a, Arc<Shard>>,
 >;
 
 impl<'a> IntoIterator for &'a Shards {
